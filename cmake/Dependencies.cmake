@@ -1,0 +1,25 @@
+# Everything here is packaged by Debian 12 and Ubuntu 24.04; scripts/setup installs it.
+find_package(Threads REQUIRED)
+find_package(Torch REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(yaml-cpp REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+if(ENTRAIN_TESTS)
+  find_package(GTest REQUIRED)
+  include(GoogleTest)
+endif()
+
+# yaml-cpp 0.7 exports `yaml-cpp`, 0.8 `yaml-cpp::yaml-cpp`.
+if(NOT TARGET yaml-cpp::yaml-cpp)
+  add_library(yaml-cpp::yaml-cpp ALIAS yaml-cpp)
+endif()
+
+# Parsing torch/torch.h takes 17 s: it is precompiled once, here, and every
+# target that names TORCH in entrain_module() reuses it.
+add_library(torch_pch OBJECT ${CMAKE_CURRENT_SOURCE_DIR}/cmake/torch_pch.cc)
+target_link_libraries(torch_pch PUBLIC ${TORCH_LIBRARIES})
+target_include_directories(torch_pch SYSTEM PUBLIC ${TORCH_INCLUDE_DIRS})
+target_precompile_headers(torch_pch PRIVATE <torch/torch.h>)

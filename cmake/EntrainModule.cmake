@@ -1,0 +1,45 @@
+# entrain_module(NAME [TORCH] SOURCES a.cc... [DEPS x y...] [LIBS third_party...])
+#   One static library `entrain_NAME` per module folder. DEPS are other modules
+#   (lower rungs only; tests/ladder_test checks the #includes), LIBS third-party targets.
+function(entrain_module NAME)
+  cmake_parse_arguments(M "TORCH" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  add_library(entrain_${NAME} STATIC ${M_SOURCES})
+  target_include_directories(entrain_${NAME} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+  list(TRANSFORM M_DEPS PREPEND entrain_)
+  target_link_libraries(entrain_${NAME} PUBLIC ${M_DEPS} ${M_LIBS} Threads::Threads)
+  if(M_TORCH)
+    entrain_use_torch(entrain_${NAME})
+  endif()
+endfunction()
+
+# entrain_test(NAME [TORCH] SOURCES a_test.cc... [DEPS x y...] [LABELS inprocess|process|lab])
+#   One test program `NAME_test`; each TEST becomes a ctest case.
+#   inprocess: ranks are threads (also run by `make sanitize`); process: starts
+#   processes; lab: needs network namespaces and skips where there are none.
+function(entrain_test NAME)
+  cmake_parse_arguments(T "TORCH" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  if(NOT ENTRAIN_TESTS)
+    return()
+  endif()
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 120)
+  endif()
+  if(NOT T_LABELS)
+    set(T_LABELS inprocess)
+  endif()
+  add_executable(${NAME}_test ${T_SOURCES})
+  list(TRANSFORM T_DEPS PREPEND entrain_)
+  target_include_directories(${NAME}_test PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${NAME}_test PRIVATE ${T_DEPS} GTest::gmock GTest::gtest_main)
+  if(T_TORCH)
+    entrain_use_torch(${NAME}_test)
+  endif()
+  gtest_discover_tests(${NAME}_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+                       PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT})
+endfunction()
+
+function(entrain_use_torch TARGET)
+  target_link_libraries(${TARGET} PUBLIC ${TORCH_LIBRARIES})
+  target_include_directories(${TARGET} SYSTEM PUBLIC ${TORCH_INCLUDE_DIRS})
+  target_precompile_headers(${TARGET} REUSE_FROM torch_pch)
+endfunction()

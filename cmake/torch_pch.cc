@@ -1,0 +1,1 @@
+// Carries the precompiled torch header (see Dependencies.cmake).

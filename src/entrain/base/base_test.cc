@@ -1,0 +1,57 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "entrain/base/clock.h"
+#include "entrain/base/error.h"
+#include "entrain/base/files.h"
+#include "entrain/base/sha256.h"
+#include "entrain/base/units.h"
+
+namespace entrain {
+namespace {
+
+TEST(Sha256, MatchesThePublishedVectors) {
+  EXPECT_EQ(hex(sha256("")), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(hex(sha256("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(hex(sha256(std::string(1'000'000, 'a'))),
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST(Sha256, HmacMatchesRfc4231) {
+  EXPECT_EQ(hex(hmac_sha256(std::string(20, '\x0b'), "Hi There")),
+            "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+  EXPECT_EQ(
+      hex(hmac_sha256(std::string(131, '\xaa'), "Test Using Larger Than Block-Size Key - Hash Key First")),
+      "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+
+TEST(Deadline, PassesAndNeverPasses) {
+  EXPECT_TRUE(Deadline::after(0).passed());
+  EXPECT_FALSE(Deadline::after(60).passed());
+  EXPECT_FALSE(Deadline::never().passed());
+  EXPECT_GT(Deadline::never().left_ms(), 1000);
+}
+
+TEST(Files, AtomicWriteReplacesAndLeavesNothingBeside) {
+  const auto folder = std::filesystem::temp_directory_path() / fmt::format("entrain-files-{}", ::getpid());
+  std::filesystem::create_directories(folder);
+  write_file_atomically(folder / "a", "old");
+  write_file_atomically(folder / "a", "new");
+  EXPECT_EQ(read_file(folder / "a"), "new");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
+  EXPECT_THROW(read_file(folder / "missing"), InputError);
+  EXPECT_THROW(read_file(folder), InputError);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Units, ReadWell) {
+  EXPECT_EQ(format_bytes(134'217'728), "134.2 MB");
+  EXPECT_EQ(format_bytes(12), "12 B");
+  EXPECT_EQ(format_seconds(1.614), "1.61 s");
+  EXPECT_EQ(format_seconds(0.32), "320 ms");
+  EXPECT_EQ(format_seconds(7380), "2 h 03 min");
+}
+
+}  // namespace
+}  // namespace entrain

@@ -1,0 +1,71 @@
+// S: how each variable is synchronized. Value types; the stored forms are in stored.h,
+// checks against (G, D) in validate.h, hand-made strategies in builders/.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace entrain::strategy {
+
+enum class Topology { kAuto, kRing, kHalvingDoubling, kTree, kHierarchical, kReduceScatter };
+enum class Compressor { kNone, kHorovod, kHorovodEF, kPowerSgd };
+
+// Gradients are summed at a host and sent back from there.
+struct ParameterServer {
+  std::string destination;         // host address
+  bool local_replication = false;  // a host sums its own ranks first, so only one copy leaves and enters it
+  bool sync = true;
+  int staleness = 0;
+  friend bool operator==(const ParameterServer&, const ParameterServer&) = default;
+};
+
+// Gradients are summed among the workers. Parts with the same group travel as one message.
+struct AllReduce {
+  Topology topology = Topology::kAuto;
+  Compressor compressor = Compressor::kNone;
+  int group = 0;
+  std::vector<int> ring_order;  // hosts in ring order; empty: as listed
+  friend bool operator==(const AllReduce&, const AllReduce&) = default;
+};
+
+// Sparse gradients only: everyone sends its rows to everyone.
+struct AllGather {
+  int group = 0;
+  friend bool operator==(const AllGather&, const AllGather&) = default;
+};
+
+using Synchronizer = std::variant<ParameterServer, AllReduce, AllGather>;
+
+// Lower goes first. Unset: the variable's place in data-flow order, since the next
+// forward needs it in that order.
+struct Part {
+  Synchronizer synchronizer;
+  std::optional<int> priority;
+  friend bool operator==(const Part&, const Part&) = default;
+};
+
+// "1,4,1": axis 1 is cut into 4 near equal shards (the first dim % 4 hold one more).
+struct Partition {
+  int axis = 0;
+  int shards = 1;
+  friend bool operator==(const Partition&, const Partition&) = default;
+};
+
+struct VariableConfig {
+  std::string name;
+  std::optional<Partition> partition;
+  std::vector<Part> parts;  // one, or one a shard
+  friend bool operator==(const VariableConfig&, const VariableConfig&) = default;
+};
+
+struct Strategy {
+  std::string id;  // builder's name or the tuner's number
+  std::vector<VariableConfig> variables;
+  std::vector<std::string> replicas;  // devices that train, as AutoDist writes them ("10.0.0.1:CPU:0")
+  friend bool operator==(const Strategy&, const Strategy&) = default;
+};
+
+}  // namespace entrain::strategy
