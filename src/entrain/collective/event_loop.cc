@@ -12,23 +12,20 @@ void EventLoop::post(std::function<void()> event) {
   changed_.notify_one();
 }
 
-bool EventLoop::run_until(const std::function<bool()>& finished, Deadline deadline) {
+bool EventLoop::run_some(Deadline deadline) {
   std::deque<std::function<void()>> batch;
-  while (!finished()) {
-    {
-      std::unique_lock lock(mutex_);
-      const auto awake = [&] { return stopped_ || !events_.empty(); };
-      if (deadline.is_never()) {
-        changed_.wait(lock, awake);
-      } else if (!changed_.wait_until(lock, deadline.when(), awake)) {
-        return false;
-      }
-      if (stopped_) return true;
-      batch.swap(events_);
+  {
+    std::unique_lock lock(mutex_);
+    const auto awake = [&] { return stopped_ || !events_.empty(); };
+    if (deadline.is_never()) {
+      changed_.wait(lock, awake);
+    } else if (!changed_.wait_until(lock, deadline.when(), awake)) {
+      return false;
     }
-    for (auto& event : batch) event();
-    batch.clear();
+    if (stopped_) return false;
+    batch.swap(events_);
   }
+  for (auto& event : batch) event();
   return true;
 }
 

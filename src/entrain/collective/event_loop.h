@@ -13,13 +13,14 @@ namespace entrain::collective {
 // Must outlive every callback that posts to it.
 class EventLoop {
  public:
-  // Thread-safe. After stop() events are dropped.
+  // Thread-safe.
   void post(std::function<void()> event);
 
-  // Runs events as they come until `finished()` holds (asked between batches of events) or stop().
-  // Returns false when `deadline` passed first. Only one thread runs a loop.
-  bool run_until(const std::function<bool()>& finished, Deadline deadline);
+  // Waits for events and runs those that are there. False when none came before `deadline`, or
+  // the loop was stopped. Only one thread runs a loop.
+  bool run_some(Deadline deadline);
 
+  // Events posted and to come are dropped.
   void stop();
   bool stopped() const;
 

@@ -155,7 +155,7 @@ void execute(const Schedule& schedule, Buffer buffer, RunOptions options, transp
                                            error = result;
                                          });
   loop.post([&] { run->start(); });
-  loop.run_until([&] { return finished; }, Deadline::never());
+  while (!finished) loop.run_some(Deadline::never());
   if (error) std::rethrow_exception(error);
 }
 

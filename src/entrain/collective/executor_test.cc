@@ -103,7 +103,7 @@ TEST(Executor, ManyRunsAtOnceOnOneLoop) {
     loop.post([&] {
       for (auto& r : runs) r->start();
     });
-    loop.run_until([&] { return left == 0; }, Deadline::never());
+    while (left > 0) loop.run_some(Deadline::never());
     for (const auto& d : data) EXPECT_EQ(d, std::vector<float>(5000, 4.0f));
   });
 }
