@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <filesystem>
 
 #include "entrain/base/clock.h"
@@ -16,6 +19,20 @@ TEST(Sha256, MatchesThePublishedVectors) {
   EXPECT_EQ(hex(sha256("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(hex(sha256(std::string(1'000'000, 'a'))),
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+// Both ways to compute it, in pieces of odd sizes, so that every path through the pending bytes is taken.
+TEST(Sha256, IsTheSameWithAndWithoutProcessorInstructions) {
+  std::string data(10'000, '\0');
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * i >> 3);
+  for (size_t size : {0, 1, 55, 56, 63, 64, 65, 127, 128, 1000, 9999}) {
+    Sha256 fast, portable(true);
+    for (size_t at = 0, piece = 1; at < size; at += piece, piece = piece * 3 % 211) {
+      fast.update(std::string_view(data).substr(at, std::min(piece, size - at)));
+    }
+    portable.update(std::string_view(data).substr(0, size));
+    EXPECT_EQ(hex(fast.finish()), hex(portable.finish())) << size;
+  }
 }
 
 TEST(Sha256, HmacMatchesRfc4231) {
@@ -42,6 +59,27 @@ TEST(Files, AtomicWriteReplacesAndLeavesNothingBeside) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
   EXPECT_THROW(read_file(folder / "missing"), InputError);
   EXPECT_THROW(read_file(folder), InputError);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Files, AnUncommittedFileLeavesTheOldContent) {
+  const auto folder = std::filesystem::temp_directory_path() / fmt::format("entrain-atomic-{}", ::getpid());
+  std::filesystem::create_directories(folder);
+  write_file_atomically(folder / "a", "old");
+  {
+    AtomicFile file(folder / "a");
+    file.write("half");
+  }
+  EXPECT_EQ(read_file(folder / "a"), "old");
+  {
+    AtomicFile file(folder / "a");
+    file.write("?? streamed");
+    file.write(" in parts");
+    file.write_at(0, "is");
+    file.commit();
+  }
+  EXPECT_EQ(read_file(folder / "a"), "is streamed in parts");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
   std::filesystem::remove_all(folder);
 }
 

@@ -22,14 +22,6 @@ void write_all(int fd, std::string_view data, const std::filesystem::path& path)
   }
 }
 
-// A rename is only durable once the folder that holds the name is.
-void sync_folder(const std::filesystem::path& folder) {
-  const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  ::fsync(fd);
-  ::close(fd);
-}
-
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path) {
@@ -42,23 +34,58 @@ std::string read_file(const std::filesystem::path& path) {
   return std::move(content).str();
 }
 
-void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
-  const std::filesystem::path beside = path.string() + fmt::format(".tmp-{}", ::getpid());
-  const int fd = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) fail_errno(fmt::format("cannot write {}", beside.string()));
-  try {
-    write_all(fd, content, beside);
-    if (::fsync(fd) != 0) fail_errno(fmt::format("cannot sync {}", beside.string()));
-  } catch (...) {
-    ::close(fd);
-    ::unlink(beside.c_str());
-    throw;
+AtomicFile::AtomicFile(const std::filesystem::path& path)
+    : path_(path), beside_(path.string() + fmt::format(".tmp-{}", ::getpid())) {
+  fd_ = ::open(beside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd_ < 0) fail_errno(fmt::format("cannot write {}", beside_.string()));
+}
+
+AtomicFile::~AtomicFile() {
+  ::close(fd_);
+  if (!committed_) ::unlink(beside_.c_str());
+}
+
+void AtomicFile::write(std::string_view data) { write_all(fd_, data, beside_); }
+
+void AtomicFile::write_at(uint64_t offset, std::string_view data) {
+  while (!data.empty()) {
+    const ssize_t n = ::pwrite(fd_, data.data(), data.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_errno(fmt::format("cannot write {}", beside_.string()));
+    offset += static_cast<uint64_t>(n);
+    data.remove_prefix(static_cast<size_t>(n));
   }
+}
+
+void AtomicFile::commit() {
+  if (::fsync(fd_) != 0) fail_errno(fmt::format("cannot sync {}", beside_.string()));
+  if (::rename(beside_.c_str(), path_.c_str()) != 0) {
+    fail_errno(fmt::format("cannot rename {} to {}", beside_.string(), path_.string()));
+  }
+  committed_ = true;
+  sync_folder(path_.parent_path());  // a rename is only durable once the folder that holds the name is
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const std::filesystem::path name = folder.empty() ? std::filesystem::path(".") : folder;
+  const int fd = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) {
+    if (errno == EACCES) return;  // a folder that one may write to but not list
+    fail_errno(fmt::format("cannot open folder {}", name.string()));
+  }
+  const int result = ::fsync(fd);
+  const int code = errno;
   ::close(fd);
-  if (::rename(beside.c_str(), path.c_str()) != 0) {
-    fail_errno(fmt::format("cannot rename {} to {}", beside.string(), path.string()));
+  errno = code;
+  if (result != 0 && code != EINVAL) {  // EINVAL: a file system that does not sync folders
+    fail_errno(fmt::format("cannot sync folder {}", name.string()));
   }
-  sync_folder(path.parent_path());
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
+  AtomicFile file(path);
+  file.write(content);
+  file.commit();
 }
 
 LineLog::LineLog(const std::filesystem::path& path) : path_(path) {

@@ -15,13 +15,17 @@ using Digest = std::array<uint8_t, 32>;
 
 class Sha256 {
  public:
+  // Uses the processor's SHA instructions where it has them (about five times as fast), unless `portable`.
+  explicit Sha256(bool portable = false);
+
   Sha256& update(std::span<const uint8_t> data);
   Sha256& update(std::string_view data);
   Digest finish();
 
  private:
-  void block(const uint8_t* p);
+  using Compress = void (*)(uint32_t* state, const uint8_t* data, size_t blocks);
 
+  Compress compress_;
   std::array<uint32_t, 8> state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                     0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   std::array<uint8_t, 64> pending_{};
