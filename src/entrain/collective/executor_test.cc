@@ -11,7 +11,7 @@
 namespace entrain::collective {
 namespace {
 
-using testing_support::run_ranks;
+using entrain::testing::run_ranks;
 using transport::Transport;
 
 std::vector<int> iota(int n) {
