@@ -114,8 +114,7 @@ void Distributed::first_step(const torch::Tensor& loss) {
   graph::Capture captured = graph::capture_variables(module_, loss);
   std::vector<size_t> order;
   {
-    const graph::GradientHooks recorder(captured.variables,
-                                        [&](size_t v) { order.push_back(v); });
+    const graph::GradientHooks recorder(captured.variables, [&](size_t v) { order.push_back(v); });
     shared_loss(loss).backward();
   }
   graph::describe_gradients(captured, order);

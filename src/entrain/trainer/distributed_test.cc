@@ -47,16 +47,20 @@ std::vector<torch::Tensor> train(const std::string& cluster, const std::vector<s
   return result;
 }
 
-void expect_close(const std::vector<torch::Tensor>& a, const std::vector<torch::Tensor>& b, double tolerance) {
+void expect_close(const std::vector<torch::Tensor>& a, const std::vector<torch::Tensor>& b,
+                  double tolerance) {
   ASSERT_EQ(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i) {
-    EXPECT_LE((a[i] - b[i]).norm().item<double>(), tolerance * a[i].norm().item<double>()) << "parameter " << i;
+    EXPECT_LE((a[i] - b[i]).norm().item<double>(), tolerance * a[i].norm().item<double>())
+        << "parameter " << i;
   }
 }
 
 TEST(Distributed, SwitchingStrategiesInMidTrainingChangesNothing) {
   const auto plain = train("lab:3x1gbit", {"allreduce"});
-  expect_close(plain, train("lab:3x1gbit", {"allreduce", "ps", "byteps", "random-axis-allreduce", "ddp", "ps-lb"}), 1e-4);
+  expect_close(plain,
+               train("lab:3x1gbit", {"allreduce", "ps", "byteps", "random-axis-allreduce", "ddp", "ps-lb"}),
+               1e-4);
   expect_close(plain, train("lab:3x1gbit+1x1gbit/server", {"ps", "allreduce", "partitioned-ps"}), 1e-4);
 }
 
@@ -68,7 +72,8 @@ TEST(Distributed, RunsRepeatBitForBit) {
 
 TEST(Distributed, ForwardThatStartsEarlyReadsOnlyUpdatedParameters) {
   for (const char* model : {"vgg16-small", "lstm-small", "bert-small"}) {
-    expect_close(train("lab:2x1gbit", {"allreduce"}, true, model), train("lab:2x1gbit", {"allreduce"}, false, model), 0);
+    expect_close(train("lab:2x1gbit", {"allreduce"}, true, model),
+                 train("lab:2x1gbit", {"allreduce"}, false, model), 0);
   }
 }
 
@@ -95,7 +100,8 @@ TEST(Distributed, AllRanksStartFromRankZerosParameters) {
 
 // A branch that only some ranks take: the others count as zero.
 struct Branching : torch::nn::Module {
-  Branching() : a(register_module("a", torch::nn::Linear(3, 1))), b(register_module("b", torch::nn::Linear(3, 1))) {}
+  Branching()
+      : a(register_module("a", torch::nn::Linear(3, 1))), b(register_module("b", torch::nn::Linear(3, 1))) {}
   torch::nn::Linear a, b;
 };
 
@@ -107,10 +113,12 @@ TEST(Distributed, VariableThatARankDoesNotUseCountsAsZero) {
     const torch::Tensor before = model.b->bias.detach().clone();
     for (int step = 0; step < 2; ++step) {
       const torch::Tensor x = torch::ones({1, 3});
-      distributed.step((context.rank() == 0 ? model.a->forward(x) + model.b->forward(x) : model.a->forward(x)).sum());
+      distributed.step(
+          (context.rank() == 0 ? model.a->forward(x) + model.b->forward(x) : model.a->forward(x)).sum());
       distributed.finish();
     }
-    EXPECT_FLOAT_EQ((before - model.b->bias).item<float>(), 2 * 0.5f);  // d(loss)/d(bias) = 1 on one of two ranks
+    EXPECT_FLOAT_EQ((before - model.b->bias).item<float>(),
+                    2 * 0.5f);  // d(loss)/d(bias) = 1 on one of two ranks
   });
 }
 
