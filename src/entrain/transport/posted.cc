@@ -45,6 +45,11 @@ std::exception_ptr size_error(int rank, const PostedRecv& recv, int sender, size
 }
 
 std::exception_ptr gone_error(int rank, int peer, const std::string& description) {
+  if (peer == kAnyPeer) {
+    return std::make_exception_ptr(PeerError(
+        peer,
+        fmt::format("all other ranks have ended while rank {} still needs one: {}", rank, description)));
+  }
   return std::make_exception_ptr(PeerError(
       peer, fmt::format("rank {} has ended while rank {} still needs it: {}", peer, rank, description)));
 }

@@ -294,9 +294,14 @@ TEST_P(TransportTest, LaterOperationsFailWithTheFirstError) {
 TEST_P(TransportTest, CloseWithAReasonReachesEveryone) {
   std::array<std::pair<int, std::string>, 4> errors;
   run(4, [&](int rank, Transport& t) {
-    barrier(t, kControlTags, soon());
-    if (rank == 2) return t.close("disk full");
-    errors[rank] = peer_error([&] { recv(t, (rank + 1) % 4, 1, {.deadline = soon()}); });
+    if (rank == 2) {
+      barrier(t, kControlTags, soon());
+      return t.close("disk full");
+    }
+    errors[rank] = peer_error([&] {
+      barrier(t, kControlTags, soon());
+      recv(t, (rank + 1) % 4, 1, {.deadline = soon()});
+    });
   });
   for (const int rank : {0, 1, 3}) {
     EXPECT_EQ(errors[rank].first, 2);
@@ -310,7 +315,8 @@ TEST_P(TransportTest, AnOrderlyCloseHurtsOnlyWhoStillNeedsThatRank) {
     if (rank == 2) return;
     for (Tag tag = 0; tag < 100; ++tag) {  // rank 2 is gone meanwhile
       if (rank == 0) send(t, 1, tag, as_bytes("x"), {.deadline = soon()});
-      if (rank == 1) recv(t, 0, tag, {.deadline = soon()});
+      recv(t, 1 - rank, tag, {.deadline = soon()});
+      if (rank == 1) send(t, 0, tag, as_bytes("y"), {.deadline = soon()});
     }
     if (rank == 0) {
       const auto [peer, text] = peer_error([&] { recv(t, 2, 1, {.deadline = soon(), .what = "a result"}); });
@@ -363,7 +369,12 @@ TEST_P(TransportTest, AWorldOfOneWorks) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Inproc, TransportTest, ::testing::Values(Kind{"inproc", make_inproc}),
+std::vector<std::unique_ptr<Transport>> make_tcp(int world) { return testing::make_tcp(world); }
+std::vector<std::unique_ptr<Transport>> make_shaped(int world) { return testing::make_tcp(world, 20); }
+
+INSTANTIATE_TEST_SUITE_P(Each, TransportTest,
+                         ::testing::Values(Kind{"inproc", make_inproc}, Kind{"tcp", make_tcp},
+                                           Kind{"tcp_shaped", make_shaped}),
                          [](const auto& kind) { return kind.param.name; });
 
 }  // namespace
