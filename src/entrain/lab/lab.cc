@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
+#include <sstream>
 
 #include "entrain/base/error.h"
 #include "entrain/base/log.h"
@@ -11,31 +13,33 @@
 namespace entrain::lab {
 namespace {
 
-// What a host's link queues. Between namespaces one "packet" is a whole 64 KB TCP segment, and tbf
-// cuts up what exceeds its bucket, so the bucket holds two of them, or a millisecond where
-// that is more (timers are not finer than that under load). The queue holds kQueueSeconds: when
-// several hosts send to one, TCP must find the sum before it loses packets, as behind a switch.
+// A command line without quoting: our arguments hold no spaces.
+std::vector<std::string> words(const std::string& line) {
+  std::istringstream in(line);
+  return {std::istream_iterator<std::string>(in), {}};
+}
+
+// What a host's link holds. Between namespaces one "packet" is a whole 64 KB TCP segment, and tbf
+// cuts up what exceeds its bucket, so the bucket holds two of them, or a millisecond where that
+// is more. The queue is a switch's: deep enough that hosts which send to one host at once find
+// their shares without timeouts, shallow enough that acknowledgements on their way through it
+// are not late (at 50 ms a fast host sending to a slow one halved what the slow one could send).
+// With this, TCP carries over 0.98 of 1448/1514 of the rate, from 300 Mbit/s to 10 Gbit/s.
 constexpr double kBucketSeconds = 0.001;
 constexpr double kBucketBytes = 128 * 1024;
-constexpr double kQueueSeconds = 0.05;
+constexpr double kQueueSeconds = 0.015;
+
+// Every program in a lab gets the same congestion control, whatever the machine prefers: cubic is
+// Linux's own default, and bbr lost 10 % at 10 Gbit/s and where fast and slow hosts meet.
+constexpr const char* kCongestionControl = "cubic";
 
 std::vector<std::string> shape_command(const std::string& device, double gbit) {
   const double bytes_per_s = gbit * 1e9 / 8;
   const auto burst = static_cast<int64_t>(std::max(kBucketBytes, bytes_per_s * kBucketSeconds));
   const auto limit = static_cast<int64_t>(bytes_per_s * kQueueSeconds) + burst;
-  return {"tc",
-          "qdisc",
-          "add",
-          "dev",
-          device,
-          "root",
-          "tbf",
-          "rate",
-          fmt::format("{}bit", static_cast<int64_t>(gbit * 1e9)),
-          "burst",
-          std::to_string(burst),
-          "limit",
-          std::to_string(limit)};
+  const auto rate = fmt::format("{}bit", static_cast<int64_t>(gbit * 1e9));
+  return words(
+      fmt::format("tc qdisc add dev {} root tbf rate {} burst {} limit {}", device, rate, burst, limit));
 }
 
 // A setting of the namespace that the calling thread is in. One that this kernel lacks is no error.
@@ -84,30 +88,29 @@ Lab::Lab(const cluster::Cluster& cluster, LabMode mode) : mode_(mode) {
 void Lab::build() {
   switch_.push_back(NetworkNamespace::create());
   switch_[0].run([] { set_sysctl("ipv6/conf/default/disable_ipv6", "1"); });
-  switch_[0].command(
-      {"ip", "link", "add", "br0", "type", "bridge", "forward_delay", "0", "mcast_snooping", "0"});
-  switch_[0].command({"ip", "link", "set", "br0", "up"});
+  switch_[0].command(words("ip link add br0 type bridge forward_delay 0 mcast_snooping 0"));
+  switch_[0].command(words("ip link set br0 up"));
   for (int host = 0; host < hosts(); ++host) add_host(host);
 }
 
 void Lab::add_host(int host) {
   namespaces_.push_back(NetworkNamespace::create());
   const auto& inside = namespaces_.back();
-  const auto& bridge = switch_[0];
+  const auto& outside = switch_[0];
   const std::string port = port_name(host);
   inside.run([] {
     set_sysctl("ipv6/conf/default/disable_ipv6", "1");
-    if (const char* cc = std::getenv("X_CC")) set_sysctl("ipv4/tcp_congestion_control", cc);
+    set_sysctl("ipv4/tcp_congestion_control", kCongestionControl);
   });
-  bridge.command({"ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns",
-                  fmt::format("/proc/self/fd/{}", inside.fd())},
-                 inside.fd());
-  bridge.command({"ip", "link", "set", port, "master", "br0", "up"});
-  bridge.command(shape_command(port, gbit_[host]));
-  inside.command({"ip", "link", "set", "lo", "up"});
-  inside.command({"ip", "address", "add", address(host) + "/15", "dev", "eth0"});
+  outside.command(
+      words(fmt::format("ip link add {} type veth peer name eth0 netns /proc/self/fd/{}", port, inside.fd())),
+      inside.fd());
+  outside.command(words(fmt::format("ip link set {} master br0 up", port)));
+  outside.command(shape_command(port, gbit_[host]));
+  inside.command(words("ip link set lo up"));
+  inside.command(words(fmt::format("ip address add {}/15 dev eth0", address(host))));
   inside.command(shape_command("eth0", gbit_[host]));
-  inside.command({"ip", "link", "set", "eth0", "up"});
+  inside.command(words("ip link set eth0 up"));
 }
 
 void Lab::run_in(int host, const std::function<void()>& work) const {
@@ -120,12 +123,12 @@ void Lab::run_in(int host, const std::function<void()>& work) const {
 
 void Lab::cut(int host) {
   if (mode_ == LabMode::kUserSpace) fail("a lab in user space has no cable to cut");
-  switch_[0].command({"ip", "link", "set", port_name(host), "down"});
+  switch_[0].command(words(fmt::format("ip link set {} down", port_name(host))));
 }
 
 void Lab::restore(int host) {
   if (mode_ == LabMode::kUserSpace) fail("a lab in user space has no cable to restore");
-  switch_[0].command({"ip", "link", "set", port_name(host), "up"});
+  switch_[0].command(words(fmt::format("ip link set {} up", port_name(host))));
 }
 
 }  // namespace entrain::lab
