@@ -148,6 +148,8 @@ std::optional<int> Process::wait(Deadline deadline) {
       if (deadline.passed()) return std::nullopt;
       continue;
     }
+    // Still a zombie, so its number is still its group's: end what it left running there.
+    ::kill(-pid_, SIGKILL);
     int status = 0;
     if (waitpid(pid_, &status, 0) != pid_) fail_errno("waitpid");
     code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

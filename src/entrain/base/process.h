@@ -58,6 +58,7 @@ class Process {
   int pidfd() const { return pidfd_.get(); }  // readable once the child has ended
 
   // The exit code (128 + signal when a signal ended it), or nothing when it still runs at the deadline.
+  // Whatever an ended child left running in its group is killed.
   std::optional<int> wait(Deadline deadline);
   // To the whole process group. Does nothing once the child is reaped.
   void signal(int number);
