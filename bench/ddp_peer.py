@@ -1,8 +1,9 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The peer of `make bench`: PyTorch DistributedDataParallel over Gloo, one thread a rank.
 
 Reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, so it runs in a lab with
-    entrain lab run --cluster lab:4x1gbit -- python3 bench/ddp_peer.py --model vgg16-32 --batch-size 2
+    entrain lab run --cluster lab:4x1gbit -- bench/ddp_peer.py --model vgg16-32 --batch-size 2
+(Debian's python3-torch belongs to /usr/bin/python3, whatever else is in PATH.)
 Rank 0 prints one JSON line. --allreduce-bytes N times Gloo's all_reduce of N bytes instead.
 """
 import argparse
@@ -72,11 +73,12 @@ MODELS = {
 }
 
 
-def timed(step, warmup, steps, barrier=True):
-    """Seconds of each step, all ranks starting together."""
+def timed(step, warmup, steps, together):
+    """Seconds of each step. `together`: all ranks start each one at once; else they follow on one
+    another as in training, and a step's time is the period."""
     times = []
     for i in range(warmup + steps):
-        if barrier:
+        if together or i == warmup:
             dist.barrier()
         start = time.perf_counter()
         step()
@@ -108,16 +110,18 @@ def bench_training(args):
     raw = MODELS[args.model]()
     optimizer = torch.optim.SGD(raw.parameters(), lr=0.01)
     torch.manual_seed(args.seed + 1 + dist.get_rank())  # its own data
-    alone = timed(training_step(raw, raw, optimizer, args.batch_size), 2, max(3, args.steps // 2))
+    alone = timed(training_step(raw, raw, optimizer, args.batch_size), 2, max(3, args.steps // 2),
+                  together=True)
     model = nn.parallel.DistributedDataParallel(raw)
-    result = summary(timed(training_step(model, raw, optimizer, args.batch_size), args.warmup, args.steps))
+    step = training_step(model, raw, optimizer, args.batch_size)
+    result = summary(timed(step, args.warmup, args.steps, together=False))
     return {"model": args.model, "parameters": sum(p.numel() for p in raw.parameters()),
             "batch_size": args.batch_size, **result, "compute_time_s": statistics.median(alone)}
 
 
 def bench_all_reduce(args):
     tensor = torch.zeros(args.allreduce_bytes // 4)
-    result = summary(timed(lambda: dist.all_reduce(tensor), args.warmup, args.steps))
+    result = summary(timed(lambda: dist.all_reduce(tensor), args.warmup, args.steps, together=True))
     return {"allreduce_bytes": tensor.numel() * 4, **result}
 
 

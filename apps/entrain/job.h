@@ -20,7 +20,7 @@ struct JobOptions {
 // failure 2 when the first failing rank exited with 2, else 1; 128 + signal when we were told to end.
 // No process of the job is left when it returns, and none when we are killed.
 // Throws InputError for a cluster of real hosts: ranks there are started by the user.
-// Requires: the process has one thread (see lab::Lab::create).
+// Call it before any effect: a lab may run the program again from its start (see lab::Lab::create).
 int run_job(const cluster::Cluster& cluster, const std::vector<std::string>& argv,
             const JobOptions& options = {});
 

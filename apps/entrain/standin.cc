@@ -11,6 +11,7 @@ RendezvousServer::~RendezvousServer() {}
 std::string RendezvousServer::endpoint() const { return "127.0.0.1:1"; }
 void RendezvousServer::abort(const std::string&) {}
 std::vector<std::string> to_environment(const JobEnvironment& j) {
-  return {fmt::format("ENTRAIN_RANK={}", j.rank), fmt::format("ENTRAIN_SHAPE_GBIT={}", j.shape_gbit)};
+  return {fmt::format("ENTRAIN_RANK={}", j.rank), "ENTRAIN_BIND=" + j.bind_address,
+          fmt::format("ENTRAIN_SHAPE_GBIT={}", j.shape_gbit)};
 }
 }  // namespace entrain::transport

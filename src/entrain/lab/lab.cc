@@ -66,9 +66,15 @@ LabMode choose_mode() {
 
 std::unique_ptr<Lab> Lab::create(const cluster::Cluster& cluster, std::optional<LabMode> forced) {
   const LabMode mode = forced ? *forced : choose_mode();
-  if (mode == LabMode::kUserNamespace) enter_user_namespace();
   std::unique_ptr<Lab> lab(new Lab(cluster, mode));
-  if (mode != LabMode::kUserSpace) lab->build();
+  if (mode == LabMode::kUserSpace) return lab;
+  try {
+    if (mode == LabMode::kUserNamespace) enter_user_namespace();
+    lab->build();
+  } catch (const Error& e) {
+    fail("cannot build the lab (mode {}): {}; `entrain lab check` says what works here", to_string(mode),
+         e.what());
+  }
   return lab;
 }
 

@@ -27,7 +27,7 @@ class Lab {
  public:
   // Takes the first mode that works here (see why_not()), or `forced`. Throws Error with the failing
   // command when a forced mode does not work; without one, says on stderr why it shapes in user space.
-  // Requires: the process has one thread (a user namespace can only be entered so).
+  // May run the program again from its start: see enter_user_namespace().
   static std::unique_ptr<Lab> create(const cluster::Cluster& cluster,
                                      std::optional<LabMode> forced = mode_from_environment());
 

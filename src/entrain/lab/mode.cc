@@ -2,23 +2,51 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <filesystem>
+#include <vector>
 
 #include "entrain/base/error.h"
+#include "entrain/base/files.h"
 #include "entrain/base/process.h"
 #include "entrain/lab/netns.h"
 
 namespace entrain::lab {
 namespace {
 
+// Set once we have restarted ourselves inside a user namespace.
+constexpr const char* kInside = "ENTRAIN_LAB_INSIDE";
+
 void write_proc(const char* path, const std::string& text) {
   const OwnedFd fd(open(path, O_WRONLY | O_CLOEXEC));
   if (fd.get() < 0 || write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
     fail_errno(fmt::format("cannot write {}", path));
   }
+}
+
+// Runs this very command again under unshare(1): same process, which starts inside the namespace.
+void restart_inside() {
+  std::vector<std::string> argv{"unshare", "--user", "--map-root-user", "--",
+                                std::filesystem::read_symlink("/proc/self/exe").string()};
+  const std::string line = read_file("/proc/self/cmdline");  // arguments, each ended by a 0 byte
+  for (size_t at = line.find('\0') + 1; at < line.size(); at = line.find('\0', at) + 1) {
+    argv.push_back(line.c_str() + at);
+  }
+  std::vector<char*> pointers;
+  for (auto& word : argv) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  setenv(kInside, "1", 1);
+  sigset_t none;
+  sigemptyset(&none);
+  pthread_sigmask(SIG_SETMASK, &none, nullptr);  // exec keeps the mask of a SignalCatcher
+  execvp(pointers[0], pointers.data());
+  unsetenv(kInside);
+  fail_errno("cannot start unshare");
 }
 
 // A bridge, a veth pair and a shaped queue: all that a lab is made of.
@@ -84,9 +112,13 @@ std::string why_not(LabMode mode) {
 }
 
 void enter_user_namespace() {
+  if (std::getenv(kInside)) return;
   const auto uid = geteuid();
   const auto gid = getegid();
-  if (unshare(CLONE_NEWUSER) != 0) fail_errno("cannot make a user namespace");
+  if (unshare(CLONE_NEWUSER) != 0) {
+    if (errno == EINVAL) restart_inside();  // we have threads: a BLAS library starts its own before main()
+    fail_errno("cannot make a user namespace");
+  }
   write_proc("/proc/self/setgroups", "deny");
   write_proc("/proc/self/uid_map", fmt::format("0 {} 1", uid));
   write_proc("/proc/self/gid_map", fmt::format("0 {} 1", gid));

@@ -21,7 +21,8 @@ std::optional<LabMode> mode_from_environment();
 std::string why_not(LabMode mode);
 
 // Moves this process into a user namespace of its own, as its root. Throws Error.
-// Requires: the process has one thread.
+// The kernel refuses a process with threads: such a one runs its own command line again from the
+// start, inside (same process id), and this call does not return. So call it before any effect.
 void enter_user_namespace();
 
 }  // namespace entrain::lab

@@ -13,6 +13,18 @@
 
 namespace entrain::lab {
 
+namespace {
+
+// Debian keeps ip and tc where only root's PATH looks.
+std::string find_tool(const std::string& name) {
+  for (const char* folder : {"/usr/sbin/", "/sbin/", "/usr/bin/", "/bin/"}) {
+    if (access((folder + name).c_str(), X_OK) == 0) return folder + name;
+  }
+  fail("{} is not installed (package iproute2)", name);
+}
+
+}  // namespace
+
 NetworkNamespace NetworkNamespace::create() {
   int fd = -1, error = 0;
   // Namespaces belong to threads: this one moves into a new namespace, hands out a descriptor, ends.
@@ -42,6 +54,7 @@ void NetworkNamespace::run(const std::function<void()>& work) const {
 void NetworkNamespace::command(const std::vector<std::string>& argv, int passed_fd) const {
   ProcessOptions options;
   options.argv = argv;
+  options.argv[0] = find_tool(argv[0]);
   options.in_child = [this, passed_fd] {
     return enter() && (passed_fd < 0 || fcntl(passed_fd, F_SETFD, 0) == 0);
   };
