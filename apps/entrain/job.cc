@@ -84,6 +84,7 @@ std::vector<std::string> environment_of(int rank, const cluster::Cluster& cluste
   job.shape_gbit = site.lab ? site.lab->shape_gbit(host) / ranks_on(cluster, host) : 0;
   job.timeout_s = options.timeout_s;
   auto environment = transport::to_environment(job);
+  environment.push_back("ENTRAIN_CLUSTER=" + cluster.name);
   environment.push_back(fmt::format("RANK={}", rank));
   environment.push_back(fmt::format("WORLD_SIZE={}", job.world));
   environment.push_back(fmt::format("LOCAL_RANK={}", rank - cluster.first_rank(host)));

@@ -2,6 +2,10 @@
 
 // The list, in the order that --help shows.
 #define ENTRAIN_VERBS(VERB) \
+  VERB(demo)                \
+  VERB(train)               \
+  VERB(graph)               \
+  VERB(probe)               \
   VERB(launch)              \
   VERB(lab)
 
