@@ -68,9 +68,6 @@ LineLog::LineLog(const std::filesystem::path& path) : path_(path) {
 
 LineLog::~LineLog() { ::close(fd_); }
 
-void LineLog::append(std::string_view line) {
-  write_all(fd_, std::string(line) + '\n', path_);
-  ::fdatasync(fd_);
-}
+void LineLog::append(std::string_view line) { write_all(fd_, std::string(line) + '\n', path_); }
 
 }  // namespace entrain

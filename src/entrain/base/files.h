@@ -14,7 +14,7 @@ std::string read_file(const std::filesystem::path& path);
 // instant PATH holds either the old or the new content. Throws Error.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
-// Appends one line and syncs it, so that a killed process loses no finished record.
+// Appends whole lines at once, unbuffered: a killed process loses no finished record.
 class LineLog {
  public:
   explicit LineLog(const std::filesystem::path& path);  // created or continued

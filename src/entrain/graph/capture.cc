@@ -189,6 +189,19 @@ Capture capture_variables(const torch::nn::Module& module, const torch::Tensor& 
   return result;
 }
 
+void describe_gradients(Capture& captured, const std::vector<size_t>& ready) {
+  auto& variables = captured.graph.variables;
+  for (Variable& variable : variables) variable.ready_order = -1;
+  int next = 0;
+  for (const size_t i : ready) variables[i].ready_order = next++;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    if (variables[i].ready_order < 0) variables[i].ready_order = next++;
+    const torch::Tensor gradient = captured.variables[i].grad();
+    variables[i].sparse = gradient.defined() && gradient.is_sparse();
+    if (variables[i].sparse) variables[i].rows_per_step = gradient.coalesce()._nnz();
+  }
+}
+
 std::vector<torch::Tensor> tensors_of(const torch::nn::Module& module, const Graph& graph) {
   const auto parameters = module.named_parameters();
   std::vector<torch::Tensor> tensors;

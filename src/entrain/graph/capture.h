@@ -27,7 +27,7 @@ struct Capture {
 // to the operation that combines it with data. An edge that returns to a tied variable has from > to.
 //
 // Not known before backward, so left at defaults: sparse, times, FLOPs; ready_order is the reverse of the
-// data-flow order. profile() fills them.
+// data-flow order. describe_gradients() and profile() fill them.
 //
 // Time is linear in the graph, apart from the number of edges. Errors: Error if the loss has no gradient or
 // a variable has a dtype other than those of graph.h.
@@ -36,6 +36,10 @@ Capture capture_variables(const torch::nn::Module& module, const torch::Tensor& 
 inline Graph capture(const torch::nn::Module& module, const torch::Tensor& loss) {
   return capture_variables(module, loss).graph;
 }
+
+// After a backward: `ready` lists the variables in the order in which GradientHooks reported them. Fills
+// ready_order (variables without a gradient come last), sparse and rows_per_step.
+void describe_gradients(Capture& captured, const std::vector<size_t>& ready);
 
 // The module's tensors in the order of graph.variables. Errors: Error if the module lacks one or its shape
 // differs, naming the variable.

@@ -125,32 +125,13 @@ std::vector<double> medians(const std::vector<Run>& runs, std::vector<double> Ru
   return result;
 }
 
-// Gradients of the last run: which are sparse, and the rows they touch.
-void read_gradients(const Capture& captured, Graph& graph) {
-  for (size_t i = 0; i < graph.variables.size(); ++i) {
-    const torch::Tensor gradient = captured.variables[i].grad();
-    graph.variables[i].sparse = gradient.defined() && gradient.is_sparse();
-    if (graph.variables[i].sparse) graph.variables[i].rows_per_step = gradient.coalesce()._nnz();
-  }
-}
-
-// Variables without a gradient come after all others.
-void set_ready_order(const std::vector<size_t>& ready, Graph& graph) {
-  for (Variable& variable : graph.variables) variable.ready_order = -1;
-  int next = 0;
-  for (size_t i : ready) graph.variables[i].ready_order = next++;
-  for (Variable& variable : graph.variables) {
-    if (variable.ready_order < 0) variable.ready_order = next++;
-  }
-}
-
 }  // namespace
 
 Graph profile(const torch::nn::Module& module, const std::function<torch::Tensor()>& loss,
               const ProfileOptions& options) {
   if (options.repeats < 1) fail("profile: repeats is {}; at least 1 is needed", options.repeats);
   Restore restore(module);
-  const Capture captured = capture_variables(module, loss());
+  Capture captured = capture_variables(module, loss());
   std::vector<Run> runs;
   for (int i = 0; i < options.warmup + options.repeats; ++i) {
     restore.clear_gradients();
@@ -161,6 +142,7 @@ Graph profile(const torch::nn::Module& module, const std::function<torch::Tensor
     if (i >= options.warmup) runs.push_back(std::move(run));
   }
 
+  describe_gradients(captured, runs.back().ready);
   Graph graph = captured.graph;
   const auto forward = medians(runs, &Run::forward_s);
   const auto backward = medians(runs, &Run::backward_s);
@@ -169,8 +151,6 @@ Graph profile(const torch::nn::Module& module, const std::function<torch::Tensor
     graph.variables[i].backward_s = backward[i];
     graph.variables[i].flops = runs.back().flops[i];
   }
-  set_ready_order(runs.back().ready, graph);
-  read_gradients(captured, graph);
   return graph;
 }
 

@@ -32,6 +32,17 @@ const Builder* find(std::string_view name) {
   return found == std::end(kBuilders) ? nullptr : found;
 }
 
+Strategy load_file(const std::string& name) {
+  const std::filesystem::path path = name;
+  std::error_code ignored;
+  const bool looks_like_file = path.extension() == ".json" || path.extension() == ".pb";
+  if (!looks_like_file && !std::filesystem::exists(path, ignored)) {
+    bad_input("strategy is \"{}\", allowed: {}, or a strategy file (.json, .pb)", name,
+              fmt::join(names(), ", "));
+  }
+  return load(path);
+}
+
 }  // namespace
 
 std::span<const Builder> builders() { return kBuilders; }
@@ -56,17 +67,14 @@ Strategy build(std::string_view name, const graph::Graph& graph, const cluster::
   return strategy;
 }
 
+void check_name(const std::string& name_or_file) {
+  if (find(name_or_file) == nullptr) load_file(name_or_file);
+}
+
 Strategy load_or_build(const std::string& name_or_file, const graph::Graph& graph,
                        const cluster::Cluster& cluster, uint64_t seed) {
   if (find(name_or_file) != nullptr) return build(name_or_file, graph, cluster, seed);
-  const std::filesystem::path path = name_or_file;
-  std::error_code ignored;
-  const bool looks_like_file = path.extension() == ".json" || path.extension() == ".pb";
-  if (!looks_like_file && !std::filesystem::exists(path, ignored)) {
-    bad_input("strategy is \"{}\", allowed: {}, or a strategy file (.json, .pb)", name_or_file,
-              fmt::join(names(), ", "));
-  }
-  Strategy strategy = load(path);
+  Strategy strategy = load_file(name_or_file);
   try {
     validate(strategy, graph, cluster);
   } catch (const InputError& error) {

@@ -25,6 +25,10 @@ std::vector<std::string> names();
 Strategy build(std::string_view name, const graph::Graph& graph, const cluster::Cluster& cluster,
                uint64_t seed = 0);
 
+// Throws InputError unless it is a builder's name or a strategy file that can be read: what can be told
+// before there are G and D.
+void check_name(const std::string& name_or_file);
+
 // A builder's name, or a strategy file (.json, else binary), which is loaded and validated. Throws
 // InputError.
 Strategy load_or_build(const std::string& name_or_file, const graph::Graph& graph,

@@ -1,0 +1,162 @@
+#include "entrain/collective/executor.h"
+
+#include <algorithm>
+
+#include "entrain/base/error.h"
+
+namespace entrain::collective {
+
+using Kind = Program::Kind;
+
+Program compile(const Schedule& schedule, int rank) {
+  Program program;
+  program.chunks.resize(schedule.chunks);
+  for (size_t i = 0; i < schedule.transfers.size(); ++i) {
+    const Transfer& t = schedule.transfers[i];
+    const int index = static_cast<int>(i);
+    if (t.from == rank) program.chunks[t.chunk].push_back({Kind::kSend, t.to, index});
+    if (t.to == rank) program.chunks[t.chunk].push_back({t.reduce ? Kind::kAdd : Kind::kCopy, t.from, index});
+  }
+  // Within a round a rank sends what it had before the round: sends come before receives.
+  for (auto& chunk : program.chunks) {
+    std::stable_sort(chunk.begin(), chunk.end(), [&](const auto& a, const auto& b) {
+      const auto key = [&](const Program::Event& e) {
+        return std::pair(schedule.transfers[e.transfer].round, e.kind != Kind::kSend);
+      };
+      return key(a) < key(b);
+    });
+  }
+  return program;
+}
+
+Run::Run(const Program& program, Buffer buffer, RunOptions options, transport::Transport& transport,
+         EventLoop& loop, std::function<void(std::exception_ptr)> done)
+    : program_(program),
+      buffer_(std::move(buffer)),
+      options_(std::move(options)),
+      transport_(transport),
+      loop_(loop),
+      done_(std::move(done)) {
+  const int64_t width = size_of(options_.type);
+  const auto elements = static_cast<int64_t>(buffer_.size()) / width;
+  const int chunks = static_cast<int>(program_.chunks.size());
+  // Segment by segment across chunks, so that every chunk starts early.
+  for (size_t index = 0, added = 1; added > 0; ++index) {
+    added = 0;
+    for (int c = 0; c < chunks; ++c) {
+      const auto [first, last] = chunk_range(elements, chunks, c);
+      const size_t begin = static_cast<size_t>(first * width) + index * options_.segment_bytes;
+      const auto end = static_cast<size_t>(last * width);
+      if (begin >= end || program_.chunks[c].empty()) continue;
+      Segment segment{begin, std::min(end, begin + options_.segment_bytes), c, static_cast<int>(index), 0, {},
+                      {}};
+      segment.arrived.resize(program_.chunks[c].size());
+      segment.here.resize(program_.chunks[c].size());
+      segments_.push_back(std::move(segment));
+      outstanding_ += program_.chunks[c].size();
+      ++added;
+    }
+  }
+}
+
+void Run::start() {
+  ++outstanding_;  // holds the run open until everything is posted
+  for (size_t s = 0; s < segments_.size(); ++s) post_receives(s);
+  for (size_t s = 0; s < segments_.size(); ++s) advance(s);
+  finish_one(nullptr);
+}
+
+transport::Tag Run::tag(const Segment& segment, const Program::Event& event) const {
+  return options_.tag | static_cast<transport::Tag>(event.transfer) << 16 |
+         static_cast<transport::Tag>(segment.index);
+}
+
+void Run::post_receives(size_t s) {
+  const Segment& segment = segments_[s];
+  const auto& events = program_.chunks[segment.chunk];
+  for (size_t e = 0; e < events.size(); ++e) {
+    if (events[e].kind == Kind::kSend) continue;
+    // A result overwrites only what this rank has sent on before: nobody could have made
+    // it otherwise. So it may go straight to its place. Sums wait for their turn.
+    std::vector<transport::Bytes> into;
+    if (events[e].kind == Kind::kCopy) into = buffer_.slice(segment.begin, segment.end);
+    transport_.post_recv(
+        events[e].peer, tag(segment, events[e]), std::move(into), {options_.deadline, options_.what},
+        [self = shared_from_this(), s, e](transport::Result result) {
+          auto shared = std::make_shared<transport::Result>(std::move(result));
+          self->loop_.post([self, s, e, shared] { self->received(s, e, std::move(*shared)); });
+        });
+  }
+}
+
+void Run::received(size_t s, size_t event, transport::Result result) {
+  if (!result.error) {
+    Segment& segment = segments_[s];
+    segment.arrived[event] = std::move(result.payload);
+    segment.here[event] = true;
+    advance(s);
+  }
+  finish_one(result.error);
+}
+
+// Goes through the segment's events in order as far as they can be done.
+void Run::advance(size_t s) {
+  Segment& segment = segments_[s];
+  const auto& events = program_.chunks[segment.chunk];
+  for (; segment.next < events.size(); ++segment.next) {
+    const Program::Event& event = events[segment.next];
+    if (event.kind == Kind::kSend) {
+      transport_.post_send(event.peer, tag(segment, event), buffer_.const_slice(segment.begin, segment.end),
+                           {options_.priority, options_.deadline, options_.what},
+                           [self = shared_from_this()](transport::Result result) {
+                             self->loop_.post([self, error = result.error] { self->finish_one(error); });
+                           });
+      continue;
+    }
+    if (!segment.here[segment.next]) return;
+    if (event.kind == Kind::kAdd) {
+      transport::Payload payload = std::move(segment.arrived[segment.next]);
+      if (payload.size() != segment.end - segment.begin) {
+        const std::string text = fmt::format(
+            "rank {} sent {} bytes where rank {} expects {}: {}; the ranks run different jobs", event.peer,
+            payload.size(), transport_.rank(), segment.end - segment.begin, options_.what);
+        transport_.close(text);
+        return;
+      }
+      add(options_.type, buffer_.slice(segment.begin, segment.end), payload.bytes());
+    }
+  }
+}
+
+void Run::finish_one(std::exception_ptr error) {
+  if (!done_) return;
+  if (!error && --outstanding_ > 0) return;
+  const auto done = std::move(done_);
+  done_ = nullptr;
+  done(error);
+}
+
+int Run::waiting_for() const {
+  for (const Segment& segment : segments_) {
+    const auto& events = program_.chunks[segment.chunk];
+    if (segment.next < events.size()) return events[segment.next].peer;
+  }
+  return -1;
+}
+
+void execute(const Schedule& schedule, Buffer buffer, RunOptions options, transport::Transport& transport) {
+  const Program program = compile(schedule, transport.rank());
+  EventLoop loop;
+  bool finished = false;
+  std::exception_ptr error;
+  const auto run = std::make_shared<Run>(program, std::move(buffer), std::move(options), transport, loop,
+                                         [&](std::exception_ptr result) {
+                                           finished = true;
+                                           error = result;
+                                         });
+  loop.post([&] { run->start(); });
+  while (!finished) loop.run_some(Deadline::never());
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace entrain::collective

@@ -1,0 +1,88 @@
+// Executes one rank's side of a schedule over a transport.
+//
+// Chunks are cut into segments, and each segment goes through its chunk's transfers on its
+// own: segment 5 may be in round 0 while segment 0 is in round 3. Thus all links stay busy
+// after the first segment's way through the schedule:
+//
+//   time       ──▶            with 4 segments, a ring's chunk at one rank
+//   receive    0 1 2 3
+//   add, send    0 1 2 3
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "entrain/collective/buffer.h"
+#include "entrain/collective/event_loop.h"
+#include "entrain/collective/reduce.h"
+#include "entrain/collective/schedule.h"
+#include "entrain/transport/transport.h"
+
+namespace entrain::collective {
+
+// What one rank does with each chunk, in order.
+struct Program {
+  enum class Kind { kSend, kAdd, kCopy };
+  struct Event {
+    Kind kind;
+    int peer;
+    int transfer;  // index into the schedule: both sides know the message by it
+  };
+  std::vector<std::vector<Event>> chunks;
+};
+Program compile(const Schedule& schedule, int rank);
+
+struct RunOptions {
+  transport::Tag tag = 0;  // of this run; the low 32 bits are the executor's
+  Type type = Type::kFloat32;
+  int priority = 0;  // lower goes first
+  std::string what;  // named in errors: "all-reduce of fc1.weight"
+  size_t segment_bytes = 512 << 10;
+  Deadline deadline = Deadline::never();
+};
+
+// One run of a program over one buffer. All methods, and the callback, on the loop's thread.
+class Run : public std::enable_shared_from_this<Run> {
+ public:
+  // `done` gets null, or the first error. `program` and the buffer's memory outlive the run.
+  Run(const Program& program, Buffer buffer, RunOptions options, transport::Transport& transport,
+      EventLoop& loop, std::function<void(std::exception_ptr)> done);
+  void start();
+
+  // A rank whose message has not come yet, or -1.
+  int waiting_for() const;
+  const std::string& what() const { return options_.what; }
+
+ private:
+  struct Segment {
+    size_t begin, end;  // bytes of the buffer
+    int chunk;
+    int index;                                // within the chunk
+    size_t next = 0;                          // first event that is not done
+    std::vector<transport::Payload> arrived;  // by event; only sums are kept here
+    std::vector<bool> here;                   // by event
+  };
+
+  void post_receives(size_t s);
+  void advance(size_t s);
+  void received(size_t s, size_t event, transport::Result result);
+  void finish_one(std::exception_ptr error);
+  transport::Tag tag(const Segment& segment, const Program::Event& event) const;
+
+  const Program& program_;
+  Buffer buffer_;
+  RunOptions options_;
+  transport::Transport& transport_;
+  EventLoop& loop_;
+  std::function<void(std::exception_ptr)> done_;
+  std::vector<Segment> segments_;
+  size_t outstanding_ = 0;  // sends and receives that have not completed
+};
+
+// Runs one schedule and waits. Throws its error.
+void execute(const Schedule& schedule, Buffer buffer, RunOptions options, transport::Transport& transport);
+
+}  // namespace entrain::collective

@@ -1,0 +1,117 @@
+#include "entrain/plan/link_bound.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace entrain::plan {
+namespace {
+
+// Calls visit(from, to, bytes) for every transfer of the plan.
+void each_transfer(const Plan& plan, const graph::Graph& graph,
+                   const std::function<void(int, int, double)>& visit) {
+  for (const Message& message : plan.messages) {
+    if (message.exchange == Exchange::kDense) {
+      const auto& s = *message.schedule;
+      const int64_t width = collective::size_of(message.type);
+      const int64_t elements = message.elements();
+      for (const auto& t : s.transfers) {
+        visit(t.from, t.to,
+              static_cast<double>(collective::chunk_range(elements, s.chunks, t.chunk).size() * width));
+      }
+      continue;
+    }
+    const double rows = sparse_bytes(message, graph);
+    const auto workers = static_cast<double>(plan.workers.size());
+    for (const int worker : plan.workers) {
+      if (message.exchange == Exchange::kSparseServer) {
+        if (worker == message.root) continue;
+        visit(worker, message.root, rows);
+        visit(message.root, worker, rows * workers);  // the union, when no two ranks share a row
+      } else {
+        for (const int other : plan.workers) {
+          if (other != worker) visit(worker, other, rows);
+        }
+      }
+    }
+  }
+}
+
+constexpr double bits_per_second(double gbit) { return gbit * 1e9; }
+
+}  // namespace
+
+double sparse_bytes(const Message& message, const graph::Graph& graph) {
+  const Slice& slice = message.slices.front();
+  const auto& v = graph.variables[slice.variable];
+  const double share =
+      static_cast<double>(slice.elements) / static_cast<double>(std::max<int64_t>(1, v.elements()));
+  const double row = static_cast<double>(v.bytes()) / static_cast<double>(std::max<int64_t>(1, v.shape[0]));
+  return static_cast<double>(v.rows_per_step) * share * (row + sizeof(int64_t));
+}
+
+LinkBound link_bound(const Plan& plan, const graph::Graph& graph, const cluster::Cluster& cluster) {
+  const size_t hosts = cluster.hosts.size();
+  std::vector<double> sent(hosts), received(hosts);
+  each_transfer(plan, graph, [&](int from, int to, double bytes) {
+    const int a = cluster.host_of(from), b = cluster.host_of(to);
+    if (a == b) return;
+    sent[a] += bytes;
+    received[b] += bytes;
+  });
+  LinkBound bound;
+  for (size_t h = 0; h < hosts; ++h) {
+    for (const bool sending : {true, false}) {
+      const double seconds =
+          (sending ? sent : received)[h] * 8 / bits_per_second(cluster.hosts[h].bandwidth_gbit);
+      if (seconds > bound.seconds) bound = {seconds, static_cast<int>(h), sending};
+    }
+  }
+  return bound;
+}
+
+double best_link_bound(const graph::Graph& graph, const cluster::Cluster& cluster) {
+  double dense_bits = 0, sparse_bits = 0;
+  for (const auto& v : graph.variables) {
+    if (!v.sparse) {
+      dense_bits += static_cast<double>(v.bytes()) * 8;
+    } else {
+      const double row =
+          static_cast<double>(v.bytes()) / static_cast<double>(std::max<int64_t>(1, v.shape[0]));
+      sparse_bits += static_cast<double>(v.rows_per_step) * (row + sizeof(int64_t)) * 8;
+    }
+  }
+  double worker_hosts = 0, slowest = 0, sparse_time = 0;
+  for (const auto& host : cluster.hosts) worker_hosts += host.server_only() ? 0 : 1;
+  if (worker_hosts < 2) return 0;
+  const double others = cluster.workers();
+  for (const auto& host : cluster.hosts) {
+    if (host.server_only()) continue;
+    const double rate = bits_per_second(host.bandwidth_gbit);
+    slowest = std::max(slowest, dense_bits / rate);
+    sparse_time = std::max(sparse_time, sparse_bits * (others - host.workers) / rate);
+  }
+  const double needed = 2 * (worker_hosts - 1) * dense_bits;
+  const auto carried = [&](double seconds) {
+    double bits = 0;
+    for (const auto& host : cluster.hosts) {
+      const double cap = (host.server_only() ? worker_hosts : worker_hosts - 1) * dense_bits;
+      bits += std::min(seconds * bits_per_second(host.bandwidth_gbit), cap);
+    }
+    return bits;
+  };
+  double low = slowest, high = slowest;
+  while (carried(high) < needed * (1 - 1e-12)) high *= 2;
+  for (int i = 0; i < 60 && carried(low) < needed; ++i) {
+    const double middle = (low + high) / 2;
+    (carried(middle) < needed ? low : high) = middle;
+  }
+  return std::max(carried(low) >= needed ? low : high, sparse_time);
+}
+
+std::vector<int64_t> bytes_sent(const Plan& plan, const graph::Graph& graph) {
+  std::vector<double> sent(plan.world);
+  each_transfer(plan, graph, [&](int from, int, double bytes) { sent[from] += bytes; });
+  return {sent.begin(), sent.end()};
+}
+
+}  // namespace entrain::plan

@@ -1,0 +1,36 @@
+// The least time the links allow for one step: payload bytes over nominal rates, no
+// latency, no headers, everything else for free.
+#pragma once
+
+#include <vector>
+
+#include "entrain/plan/plan.h"
+
+namespace entrain::plan {
+
+struct LinkBound {
+  double seconds = 0;
+  int host = 0;         // whose link binds
+  bool sending = true;  // its direction
+};
+
+// For a plan: the busiest direction of a host's link.
+//   max over hosts h, directions of bytes(h, direction) * 8 / bandwidth(h)
+// Traffic between ranks of one host is free.
+LinkBound link_bound(const Plan& plan, const graph::Graph& graph, const cluster::Cluster& cluster);
+
+// No plan can do better. Dense gradients of M bytes on w worker hosts: each host must send at
+// least M (its own part, or the result where it sums), and all together at least 2(w-1)M (each
+// byte is summed w-1 times and handed out w-1 times), of which a worker host can carry (w-1)M
+// and a server-only one wM:
+//   T* = least T with  T b_h >= M for each worker host  and  sum over h of min(T b_h, cap_h) >= 2(w-1)M
+// Sparse rows: each worker host must receive every other rank's rows.
+double best_link_bound(const graph::Graph& graph, const cluster::Cluster& cluster);
+
+// Bytes of the rows (and their indices) that one worker contributes to a sparse message.
+double sparse_bytes(const Message& message, const graph::Graph& graph);
+
+// Bytes that each rank sends in a step (all its messages, also those within its host).
+std::vector<int64_t> bytes_sent(const Plan& plan, const graph::Graph& graph);
+
+}  // namespace entrain::plan

@@ -1,0 +1,137 @@
+#include "entrain/plan/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "entrain/plan/topology.h"
+
+namespace entrain::plan {
+namespace {
+
+Slice slice_of(const graph::Graph& graph, int variable, const std::optional<strategy::Partition>& partition,
+               int part) {
+  const auto& v = graph.variables[variable];
+  if (!partition || v.shape.empty()) {
+    const int64_t rows = v.shape.empty() ? 1 : v.shape[0];
+    return {variable, 0, 0, rows, v.elements()};
+  }
+  const int64_t dimension = v.shape[partition->axis];
+  const auto range = collective::chunk_range(dimension, partition->shards, part);
+  return {variable, partition->axis, range.begin, range.end, v.elements() / dimension * range.size()};
+}
+
+std::string describe(const Message& message, const graph::Graph& graph, std::string_view operation) {
+  const Slice& first = message.slices.front();
+  const auto& v = graph.variables[first.variable];
+  std::string text = fmt::format("{} of {}", operation, v.name);
+  if (first.elements != v.elements()) text += fmt::format("[{}:{}]", first.begin, first.end);
+  if (message.slices.size() > 1) text += fmt::format(" and {} more", message.slices.size() - 1);
+  return text;
+}
+
+class Planner {
+ public:
+  Planner(const graph::Graph& graph, const cluster::Cluster& cluster)
+      : graph_(graph), cluster_(cluster), topologies_(cluster) {
+    plan_.world = cluster.world();
+    for (int rank = 0; rank < plan_.world; ++rank) {
+      if (cluster.is_worker(rank)) plan_.workers.push_back(rank);
+    }
+  }
+
+  void add(const strategy::VariableConfig& config) {
+    const int variable = graph_.find(config.name);
+    for (size_t p = 0; p < config.parts.size(); ++p) {
+      const Slice slice = slice_of(graph_, variable, config.partition, static_cast<int>(p));
+      const strategy::Part& part = config.parts[p];
+      const int priority = part.priority.value_or(variable);
+      std::visit([&](const auto& synchronizer) { add(slice, priority, synchronizer); }, part.synchronizer);
+    }
+  }
+
+  Plan finish() {
+    for (auto& [group, merged] : groups_) {
+      // In the order in which backward makes them, so that the message fills as it goes.
+      std::stable_sort(
+          merged.message.slices.begin(), merged.message.slices.end(), [&](const Slice& a, const Slice& b) {
+            return graph_.variables[a.variable].ready_order < graph_.variables[b.variable].ready_order;
+          });
+      merged.message.schedule = topologies_.all_reduce(merged.choice, merged.message.bytes());
+      push(std::move(merged.message), "all-reduce");
+    }
+    plan_.messages_of.resize(graph_.variables.size());
+    for (size_t m = 0; m < plan_.messages.size(); ++m) {
+      for (const Slice& slice : plan_.messages[m].slices) {
+        auto& list = plan_.messages_of[slice.variable];
+        if (list.empty() || list.back() != static_cast<int>(m)) list.push_back(static_cast<int>(m));
+      }
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  struct Merged {
+    strategy::AllReduce choice;
+    Message message;
+  };
+
+  Message start(const Slice& slice, int priority, Exchange exchange) const {
+    Message message;
+    message.exchange = exchange;
+    message.slices = {slice};
+    message.priority = priority;
+    message.type = collective::type_from(graph_.variables[slice.variable].dtype);
+    return message;
+  }
+
+  void push(Message message, std::string_view operation) {
+    message.what = describe(message, graph_, operation);
+    plan_.messages.push_back(std::move(message));
+  }
+
+  void add(const Slice& slice, int priority, const strategy::ParameterServer& server) {
+    const bool sparse = graph_.variables[slice.variable].sparse;
+    Message message = start(slice, priority, sparse ? Exchange::kSparseServer : Exchange::kDense);
+    message.root = cluster_.first_rank(cluster_.find(server.destination));
+    if (!sparse) message.schedule = topologies_.parameter_server(server);
+    push(std::move(message), sparse ? "row push and pull" : "push and pull");
+  }
+
+  void add(const Slice& slice, int priority, const strategy::AllReduce& choice) {
+    Message message = start(slice, priority, Exchange::kDense);
+    const auto [found, inserted] = groups_.try_emplace(choice.group, Merged{choice, message});
+    if (inserted) return;
+    Message& merged = found->second.message;
+    merged.slices.push_back(slice);
+    merged.priority = std::min(merged.priority, priority);
+  }
+
+  void add(const Slice& slice, int priority, const strategy::AllGather&) {
+    push(start(slice, priority, Exchange::kSparseAllGather), "row all-gather");
+  }
+
+  const graph::Graph& graph_;
+  const cluster::Cluster& cluster_;
+  Topologies topologies_;
+  std::map<int, Merged> groups_;  // by merge group
+  Plan plan_;
+};
+
+}  // namespace
+
+int64_t Message::elements() const {
+  int64_t sum = 0;
+  for (const Slice& slice : slices) sum += slice.elements;
+  return sum;
+}
+
+Plan make_plan(const strategy::Strategy& strategy, const graph::Graph& graph,
+               const cluster::Cluster& cluster) {
+  Planner planner(graph, cluster);
+  for (const auto& config : strategy.variables) planner.add(config);
+  return planner.finish();
+}
+
+}  // namespace entrain::plan

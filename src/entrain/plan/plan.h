@@ -1,0 +1,58 @@
+// (G, D, S) as messages: what travels, by which schedule, in which order of importance.
+//
+// A strategy speaks of variables, the network of messages. The plan stands between: the
+// sync engine runs its messages and the simulator prices them, so both mean the same.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "entrain/cluster/cluster.h"
+#include "entrain/collective/reduce.h"
+#include "entrain/collective/schedule.h"
+#include "entrain/graph/graph.h"
+#include "entrain/strategy/strategy.h"
+
+namespace entrain::plan {
+
+// Indices [begin, end) of one axis of a variable.
+struct Slice {
+  int variable;
+  int axis;
+  int64_t begin;
+  int64_t end;
+  int64_t elements;
+};
+
+enum class Exchange {
+  kDense,            // the schedule sums the slices in place
+  kSparseServer,     // workers push their rows to `root`, which sums and sends the union back
+  kSparseAllGather,  // workers send their rows to each other
+};
+
+struct Message {
+  Exchange exchange = Exchange::kDense;
+  std::vector<Slice> slices;  // dense: merged in this order; sparse: one, along axis 0
+  int priority = 0;           // lower goes first
+  std::string what;           // "all-reduce of fc1.weight and 3 more"
+  collective::Type type = collective::Type::kFloat32;
+  std::shared_ptr<const collective::Schedule> schedule;  // dense
+  int root = -1;                                         // kSparseServer: rank that serves
+
+  int64_t elements() const;
+  int64_t bytes() const { return elements() * collective::size_of(type); }
+};
+
+struct Plan {
+  int world = 0;
+  std::vector<int> workers;  // ranks that train
+  std::vector<Message> messages;
+  std::vector<std::vector<int>> messages_of;  // by variable
+};
+
+// Requires: strategy::validate(strategy, graph, cluster) passed.
+Plan make_plan(const strategy::Strategy& strategy, const graph::Graph& graph,
+               const cluster::Cluster& cluster);
+
+}  // namespace entrain::plan

@@ -1,0 +1,61 @@
+#include "entrain/sync/dense.h"
+
+namespace entrain::sync {
+namespace {
+
+transport::Bytes bytes_of(const torch::Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
+}
+
+torch::Tensor narrowed(const torch::Tensor& gradient, const plan::Slice& slice) {
+  return gradient.dim() == 0 ? gradient : gradient.narrow(slice.axis, slice.begin, slice.end - slice.begin);
+}
+
+}  // namespace
+
+Dense::Dense(const plan::Message& message, transport::Transport& transport, collective::EventLoop& loop)
+    : message_(message),
+      transport_(transport),
+      loop_(loop),
+      program_(collective::compile(*message.schedule, transport.rank())),
+      packed_(message.slices.size()) {}
+
+collective::Buffer Dense::buffer(const std::vector<torch::Tensor>& gradients) {
+  if (gradients.empty()) {
+    if (!scratch_.defined()) scratch_ = torch::empty({message_.bytes()}, torch::kByte);
+    return collective::Buffer({bytes_of(scratch_)});
+  }
+  std::vector<transport::Bytes> pieces;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    torch::Tensor slice = narrowed(gradients[i], message_.slices[i]);
+    if (!slice.is_contiguous()) packed_[i] = slice = slice.contiguous();
+    pieces.push_back(bytes_of(slice));
+  }
+  return collective::Buffer(std::move(pieces));
+}
+
+void Dense::unpack(const std::vector<torch::Tensor>& gradients) {
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (packed_[i].defined()) narrowed(gradients[i], message_.slices[i]).copy_(packed_[i]);
+    packed_[i].reset();
+  }
+}
+
+void Dense::start(transport::Tag tag, std::vector<torch::Tensor> gradients, Done done) {
+  collective::RunOptions options;
+  options.tag = tag;
+  options.type = message_.type;
+  options.priority = message_.priority;
+  options.what = message_.what;
+  collective::Buffer pieces = buffer(gradients);
+  auto finished = [this, gradients = std::move(gradients), done = std::move(done)](std::exception_ptr error) {
+    const torch::NoGradGuard no_grad;
+    if (!error) unpack(gradients);
+    done(error);
+  };
+  run_ = std::make_shared<collective::Run>(program_, std::move(pieces), options, transport_, loop_,
+                                           std::move(finished));
+  run_->start();
+}
+
+}  // namespace entrain::sync

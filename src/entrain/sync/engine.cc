@@ -1,0 +1,174 @@
+#include "entrain/sync/engine.h"
+
+#include <torch/torch.h>
+
+#include <set>
+
+#include "entrain/base/error.h"
+
+namespace entrain::sync {
+namespace {
+
+// step | message | (32 bits of the synchronizer's); the top bit is control traffic's.
+transport::Tag tag_of(int64_t step, size_t message) {
+  return (static_cast<transport::Tag>(step) & 0x7fff) << 48 | static_cast<transport::Tag>(message) << 32;
+}
+
+std::set<int> variables_of(const plan::Message& message) {
+  std::set<int> variables;
+  for (const auto& slice : message.slices) variables.insert(slice.variable);
+  return variables;
+}
+
+}  // namespace
+
+Engine::Engine(transport::Transport& transport, double timeout_s)
+    : transport_(transport), timeout_s_(timeout_s), thread_([this] { run(); }) {}
+
+Engine::~Engine() {
+  // Callbacks of messages under way would meet a dead engine: closing waits for the last of them.
+  if (messages_under_way_ > 0)
+    transport_.close(fmt::format("rank {} ended in the middle of a step", transport_.rank()));
+  loop_.stop();
+  thread_.join();
+}
+
+void Engine::run() {
+  while (!loop_.stopped()) {
+    if (!loop_.run_some(Deadline::after(timeout_s_)) && !loop_.stopped()) blame_silent_peer();
+  }
+}
+
+void Engine::set_plan(plan::Plan plan, graph::Graph graph, std::vector<torch::Tensor> variables) {
+  if (plan.messages.size() > 0xffff)
+    bad_input("the strategy makes {} messages; at most 65535", plan.messages.size());
+  synchronizers_.clear();
+  plan_ = std::move(plan);
+  graph_ = std::move(graph);
+  variables_ = std::move(variables);
+  for (const auto& message : plan_.messages) {
+    synchronizers_.push_back(make_synchronizer(message, plan_, graph_, transport_, loop_));
+  }
+}
+
+void Engine::begin(int64_t step) {
+  step_ = step;
+  {
+    const std::lock_guard lock(mutex_);
+    messages_left_.clear();
+    for (const auto& messages : plan_.messages_of)
+      messages_left_.push_back(static_cast<int>(messages.size()));
+    taken_.assign(variables_.size(), false);
+    complete_.clear();
+    untaken_ = variables_.size();
+    messages_under_way_ = plan_.messages.size();
+  }
+  loop_.post([this] {
+    gradients_missing_.clear();
+    under_way_.assign(plan_.messages.size(), false);
+    for (size_t m = 0; m < plan_.messages.size(); ++m) {
+      gradients_missing_.push_back(static_cast<int>(variables_of(plan_.messages[m]).size()));
+      if (variables_.empty()) start_message(m);  // a server has no gradients to wait for
+    }
+  });
+}
+
+void Engine::ready(size_t v) {
+  torch::Tensor& gradient = variables_[v].mutable_grad();
+  if (!gradient.is_sparse() && !gradient.is_contiguous()) gradient = gradient.contiguous();
+  loop_.post([this, v] {
+    for (const int m : plan_.messages_of[v]) {
+      if (--gradients_missing_[m] == 0) start_message(static_cast<size_t>(m));
+    }
+  });
+}
+
+void Engine::start_message(size_t m) {
+  std::vector<torch::Tensor> gradients;
+  if (!variables_.empty()) {
+    for (const auto& slice : plan_.messages[m].slices) gradients.push_back(variables_[slice.variable].grad());
+  }
+  under_way_[m] = true;
+  synchronizers_[m]->start(tag_of(step_, m), std::move(gradients),
+                           [this, m](std::exception_ptr error) { message_done(m, error); });
+}
+
+void Engine::message_done(size_t m, std::exception_ptr error) {
+  under_way_[m] = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (error && !error_) error_ = error;
+    --messages_under_way_;
+    if (!variables_.empty()) {
+      for (const int v : variables_of(plan_.messages[m])) {
+        if (--messages_left_[v] == 0) complete_.push_back(static_cast<size_t>(v));
+      }
+    }
+  }
+  changed_.notify_all();
+}
+
+// Nothing has moved for timeout_s. Only what is under way can be late: a message that has
+// not started waits for this rank's own backward.
+void Engine::blame_silent_peer() {
+  for (size_t m = 0; m < under_way_.size(); ++m) {
+    if (!under_way_[m]) continue;
+    const int peer = synchronizers_[m]->waiting_for();
+    if (peer < 0) continue;
+    transport_.close(fmt::format("rank {} has waited {:.0f} s for rank {}: {}", transport_.rank(), timeout_s_,
+                                 peer, plan_.messages[m].what));
+    return;
+  }
+}
+
+void Engine::wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& until) {
+  changed_.wait(lock, [&] { return error_ || until(); });
+  if (error_) std::rethrow_exception(error_);
+}
+
+int Engine::take_any() {
+  std::unique_lock lock(mutex_);
+  if (untaken_ == 0) return -1;
+  size_t v = 0;
+  const auto found = [&] {
+    while (!complete_.empty()) {
+      v = complete_.front();
+      complete_.pop_front();
+      if (!taken_[v]) return true;
+    }
+    return false;
+  };
+  wait(lock, found);
+  taken_[v] = true;
+  --untaken_;
+  lock.unlock();
+  install(v);
+  return static_cast<int>(v);
+}
+
+bool Engine::take(size_t v) {
+  std::unique_lock lock(mutex_);
+  if (taken_[v]) return false;
+  wait(lock, [&] { return messages_left_[v] == 0; });
+  taken_[v] = true;
+  --untaken_;
+  lock.unlock();
+  install(v);
+  return true;
+}
+
+void Engine::serve() {
+  std::unique_lock lock(mutex_);
+  wait(lock, [&] { return messages_under_way_ == 0; });
+}
+
+// Dense gradients were summed in place; sparse ones are put together from their parts.
+void Engine::install(size_t v) {
+  if (!graph_.variables[v].sparse) return;
+  const torch::NoGradGuard no_grad;
+  std::vector<Rows> parts;
+  for (const int m : plan_.messages_of[v]) parts.push_back(synchronizers_[m]->rows());
+  variables_[v].mutable_grad() = to_gradient(parts, graph_.variables[v]);
+}
+
+}  // namespace entrain::sync

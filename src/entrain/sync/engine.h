@@ -1,0 +1,87 @@
+// The per-step engine: starts each message of the plan as soon as backward has made its
+// gradients, and hands out variables as their gradients are synchronized.
+//
+//   backward thread   ready(v3) ready(v2) ...            take_any() ─▶ v0, v1, ...   (update them)
+//                        │         │                        ▲
+//   engine's thread      └▶ messages whose gradients are all there start; sums; done ┘
+#pragma once
+
+#include <torch/types.h>
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "entrain/collective/event_loop.h"
+#include "entrain/plan/plan.h"
+#include "entrain/sync/synchronizer.h"
+#include "entrain/transport/transport.h"
+
+namespace entrain::sync {
+
+class Engine {
+ public:
+  // `timeout_s`: the job fails when messages are under way and none has moved for so long.
+  // The transport outlives the engine.
+  Engine(transport::Transport& transport, double timeout_s);
+  ~Engine();
+
+  // Another strategy. Requires: no step under way. `variables`: this rank's parameters in G's
+  // order, or none on a rank that only serves.
+  void set_plan(plan::Plan plan, graph::Graph graph, std::vector<torch::Tensor> variables);
+
+  // Begins step `step` (the same number on all ranks). Requires: the last one is all taken.
+  void begin(int64_t step);
+
+  // variables[v].grad() is complete. Called from backward, once a step for each variable.
+  void ready(size_t v);
+
+  // The next variable whose synchronized gradient is in place, or -1 when all have been taken. Blocks.
+  int take_any();
+  // Waits for this one; false when it had been taken before in this step.
+  bool take(size_t v);
+  // Blocks until everything this rank serves in the step is done (ranks that only serve).
+  void serve();
+
+  const plan::Plan& plan() const { return plan_; }
+
+ private:
+  void run();
+  void start_message(size_t m);
+  void message_done(size_t m, std::exception_ptr error);
+  void blame_silent_peer();
+  void install(size_t v);
+  void wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& until);
+
+  transport::Transport& transport_;
+  double timeout_s_;
+  collective::EventLoop loop_;
+
+  // Set between steps.
+  plan::Plan plan_;
+  graph::Graph graph_;
+  std::vector<torch::Tensor> variables_;
+  std::vector<std::unique_ptr<Synchronizer>> synchronizers_;  // by message
+  int64_t step_ = 0;
+
+  // The loop thread's own.
+  std::vector<int> gradients_missing_;  // by message
+  std::vector<bool> under_way_;         // by message
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<int> messages_left_;  // by variable                  guarded by mutex_
+  std::vector<bool> taken_;         // by variable                  guarded by mutex_
+  std::deque<size_t> complete_;     // to be taken, some were       guarded by mutex_
+  size_t untaken_ = 0;              //                              guarded by mutex_
+  size_t messages_under_way_ = 0;   // of the step, started or not  guarded by mutex_
+  std::exception_ptr error_;        // the first                    guarded by mutex_
+
+  std::thread thread_;  // last: it uses the rest
+};
+
+}  // namespace entrain::sync

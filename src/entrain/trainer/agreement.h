@@ -1,0 +1,26 @@
+// What all ranks of a job must hold in common, and how they come to it: rank 0 decides.
+#pragma once
+
+#include <optional>
+
+#include "entrain/graph/graph.h"
+#include "entrain/strategy/strategy.h"
+#include "entrain/transport/transport.h"
+
+namespace entrain {
+
+// Collective over all ranks, servers too. `own` is a worker's captured G; rank 0's is returned.
+// Throws Error naming rank and variable when a worker's model differs.
+graph::Graph agree_on_graph(transport::Transport& transport, const std::optional<graph::Graph>& own,
+                            Deadline deadline);
+
+// Collective over all ranks. Rank 0's argument is returned.
+strategy::Strategy agree_on_strategy(transport::Transport& transport, const strategy::Strategy& own,
+                                     Deadline deadline);
+
+// Orders of rank 0 to the ranks that only serve.
+enum class Order : char { kStep = 's', kSwitch = 'w', kEnd = 'e' };
+void give_order(transport::Transport& transport, int server, Order order);
+Order take_order(transport::Transport& transport);
+
+}  // namespace entrain

@@ -1,0 +1,33 @@
+#include "entrain/trainer/context.h"
+
+#include <cstdlib>
+
+#include "entrain/base/error.h"
+#include "entrain/base/log.h"
+#include "entrain/transport/inproc/inproc_transport.h"
+#include "entrain/transport/tcp/tcp_transport.h"
+
+namespace entrain {
+
+Context init(const std::string& cluster) {
+  Context context;
+  const bool launched = transport::job_from_environment(context.job);
+  init_logging(launched ? context.job.rank : -1);
+  const char* named = std::getenv("ENTRAIN_CLUSTER");
+  const std::string text = !cluster.empty() ? cluster
+                           : named          ? named
+                                            : fmt::format("local:{}", context.job.world);
+  context.cluster = cluster::parse(text);
+  if (context.cluster.world() != context.job.world) {
+    bad_input("the cluster {} has {} ranks, the job {} (ENTRAIN_WORLD)", text, context.cluster.world(),
+              context.job.world);
+  }
+  if (launched) {
+    context.transport = transport::connect_tcp(context.job, Deadline::after(context.job.timeout_s));
+  } else {
+    context.transport = std::move(transport::make_inproc(1).front());
+  }
+  return context;
+}
+
+}  // namespace entrain

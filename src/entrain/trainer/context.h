@@ -1,0 +1,31 @@
+// What a rank knows of its job. Passed in everywhere; there are no globals.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "entrain/cluster/cluster.h"
+#include "entrain/transport/rendezvous.h"
+#include "entrain/transport/transport.h"
+
+namespace entrain {
+
+struct Context {
+  transport::JobEnvironment job;
+  cluster::Cluster cluster;
+  std::shared_ptr<transport::Transport> transport;
+
+  int rank() const { return job.rank; }
+  int world() const { return job.world; }
+  // False on a rank that only serves parameters: it calls serve() instead of training.
+  bool trains() const { return cluster.is_worker(job.rank); }
+  int workers() const { return cluster.workers(); }
+};
+
+// Joins the job that `entrain launch` (or ENTRAIN_RANK, ENTRAIN_WORLD, ENTRAIN_RENDEZVOUS,
+// ENTRAIN_TOKEN by hand) describes; a job of one rank when there is none.
+// `cluster`: shorthand or path; empty: ENTRAIN_CLUSTER, else all ranks on this host.
+// Throws InputError for a bad environment, Error or PeerError when ranks are missing after the job's timeout.
+Context init(const std::string& cluster = "");
+
+}  // namespace entrain

@@ -1,0 +1,206 @@
+#include "entrain/trainer/distributed.h"
+
+#include "entrain/base/error.h"
+#include "entrain/collective/algorithms.h"
+#include "entrain/collective/executor.h"
+#include "entrain/graph/capture.h"
+#include "entrain/strategy/builders/registry.h"
+#include "entrain/strategy/validate.h"
+#include "entrain/trainer/agreement.h"
+
+namespace entrain {
+namespace {
+
+constexpr transport::Tag kParametersTag = transport::kControlTags + (transport::Tag{1} << 40);
+
+// Adds the time from construction to destruction.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& seconds) : seconds_(seconds) {}
+  ~Stopwatch() { seconds_ += seconds_since(start_); }
+
+ private:
+  double& seconds_;
+  Clock::time_point start_ = Clock::now();
+};
+
+}  // namespace
+
+Distributed::Distributed(Context& context, torch::nn::Module& module, torch::optim::Optimizer& optimizer,
+                         Options options)
+    : context_(context),
+      module_(module),
+      options_(std::move(options)),
+      updater_(optimizer),
+      engine_(*context.transport, context.job.timeout_s) {
+  if (!context.trains()) {
+    bad_input("rank {} only serves parameters in this cluster: call entrain::serve() there", context.rank());
+  }
+  broadcast_parameters();
+}
+
+// An orderly end tells the servers; after a failure they know already.
+Distributed::~Distributed() {
+  watch_.reset();
+  try {
+    finish();
+    order_servers(static_cast<char>(Order::kEnd));
+  } catch (const std::exception&) {
+    // Whoever called step() or finish() has seen this error.
+  }
+}
+
+void Distributed::broadcast_parameters() {
+  const torch::NoGradGuard no_grad;
+  std::vector<transport::Bytes> pieces;
+  const auto add = [&](const torch::Tensor& tensor) {
+    if (!tensor.is_contiguous()) fail("a parameter or buffer of the model is not contiguous");
+    pieces.emplace_back(static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes());
+  };
+  for (const auto& parameter : module_.parameters()) add(parameter);
+  for (const auto& buffer : module_.buffers()) add(buffer);
+  std::vector<int> workers;
+  for (int rank = 0; rank < context_.world(); ++rank) {
+    if (context_.cluster.is_worker(rank)) workers.push_back(rank);
+  }
+  collective::RunOptions options;
+  options.tag = kParametersTag;
+  options.type = collective::Type::kBFloat16;  // any two bytes: nothing is summed
+  options.what = "broadcast of rank 0's parameters";
+  options.deadline = Deadline::after(context_.job.timeout_s);
+  collective::execute(collective::broadcast(workers, context_.world()), collective::Buffer(std::move(pieces)),
+                      options, *context_.transport);
+}
+
+void Distributed::order_servers(char order) {
+  if (context_.rank() != 0) return;
+  for (int rank = 0; rank < context_.world(); ++rank) {
+    if (!context_.cluster.is_worker(rank)) give_order(*context_.transport, rank, static_cast<Order>(order));
+  }
+}
+
+// d(mean over all workers)/dx = sum over workers of d(loss / workers)/dx: the sum on the wire is the mean.
+torch::Tensor Distributed::shared_loss(const torch::Tensor& loss) const {
+  return context_.workers() == 1 ? loss : loss / context_.workers();
+}
+
+void Distributed::step(const torch::Tensor& loss) {
+  if (watch_) watch_->check();
+  finish();
+  if (hooks_ == nullptr) {
+    first_step(loss);
+  } else {
+    order_servers(static_cast<char>(Order::kStep));
+    engine_.begin(step_);
+    made_.assign(variables_.size(), false);
+    {
+      const Stopwatch stopwatch(times_.backward);
+      shared_loss(loss).backward();
+    }
+    send_missing();
+  }
+  under_way_ = true;
+  ++step_;
+  if (options_.overlap_forward) {
+    watch_ = std::make_unique<graph::ForwardWatch>(variables_, [this](size_t v) { use(v); });
+  } else {
+    finish();
+  }
+}
+
+// The strategy needs G, and only a backward shows all of G: which gradients are sparse and in
+// which order they come. So the first step synchronizes after backward instead of during it.
+void Distributed::first_step(const torch::Tensor& loss) {
+  graph::Capture captured = graph::capture_variables(module_, loss);
+  std::vector<size_t> order;
+  {
+    const graph::GradientHooks recorder(captured.variables, [&](size_t v) { order.push_back(v); });
+    shared_loss(loss).backward();
+  }
+  graph::describe_gradients(captured, order);
+  const Deadline deadline = Deadline::after(context_.job.timeout_s);
+  graph_ = agree_on_graph(*context_.transport, captured.graph, deadline);
+  variables_ = graph::tensors_of(module_, graph_);
+  strategy::Strategy own;
+  if (context_.rank() == 0)
+    own = strategy::load_or_build(options_.strategy, graph_, context_.cluster, options_.seed);
+  settle(own);
+
+  hooks_ = std::make_unique<graph::GradientHooks>(variables_, [this](size_t v) {
+    made_[v] = true;
+    engine_.ready(v);
+  });
+  order_servers(static_cast<char>(Order::kStep));
+  engine_.begin(step_);
+  for (size_t v = 0; v < variables_.size(); ++v) made_[v] = variables_[v].grad().defined();
+  for (size_t v = 0; v < variables_.size(); ++v) {
+    if (made_[v]) engine_.ready(v);
+  }
+  send_missing();
+}
+
+void Distributed::settle(const strategy::Strategy& strategy) {
+  strategy_ = agree_on_strategy(*context_.transport, strategy, Deadline::after(context_.job.timeout_s));
+  strategy::validate(strategy_, graph_, context_.cluster);
+  engine_.set_plan(plan::make_plan(strategy_, graph_, context_.cluster), graph_, variables_);
+  made_.assign(variables_.size(), false);
+}
+
+void Distributed::switch_strategy(const strategy::Strategy& strategy) {
+  if (hooks_ == nullptr) fail("switch_strategy before the first step: set Options::strategy instead");
+  finish();
+  if (context_.rank() == 0) strategy::validate(strategy, graph_, context_.cluster);
+  order_servers(static_cast<char>(Order::kSwitch));
+  settle(strategy);
+}
+
+// A variable this rank's loss did not use has a gradient of zero; the others wait for it.
+void Distributed::send_missing() {
+  const torch::NoGradGuard no_grad;
+  for (size_t v = 0; v < variables_.size(); ++v) {
+    if (made_[v]) continue;
+    const auto options = variables_[v].options();
+    variables_[v].mutable_grad() = graph_.variables[v].sparse
+                                       ? torch::zeros(variables_[v].sizes(), options.layout(torch::kSparse))
+                                       : torch::zeros_like(variables_[v]);
+    engine_.ready(v);
+  }
+}
+
+void Distributed::update(size_t v) {
+  const Stopwatch stopwatch(times_.updated);
+  updater_.update(variables_[v]);
+  variables_[v].mutable_grad().reset();  // the next backward hands over its own tensor: no copy, no zeroing
+}
+
+// The next forward is about to read variable v.
+void Distributed::use(size_t v) {
+  bool taken = false;
+  {
+    const Stopwatch stopwatch(times_.waited);
+    taken = engine_.take(v);
+  }
+  if (taken) update(v);
+}
+
+void Distributed::finish() {
+  if (!under_way_) return;
+  watch_.reset();
+  while (true) {
+    int v = -1;
+    {
+      const Stopwatch stopwatch(times_.waited);
+      v = engine_.take_any();
+    }
+    if (v < 0) break;
+    update(static_cast<size_t>(v));
+  }
+  under_way_ = false;
+}
+
+std::unique_ptr<Distributed> distribute(Context& context, torch::nn::Module& module,
+                                        torch::optim::Optimizer& optimizer, Options options) {
+  return std::make_unique<Distributed>(context, module, optimizer, std::move(options));
+}
+
+}  // namespace entrain

@@ -1,0 +1,91 @@
+// Data-parallel training of a module under a strategy.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "entrain/graph/forward_watch.h"
+#include "entrain/graph/gradient_hooks.h"
+#include "entrain/plan/plan.h"
+#include "entrain/sync/engine.h"
+#include "entrain/trainer/context.h"
+#include "entrain/trainer/partial_update.h"
+
+namespace entrain {
+
+struct Options {
+  std::string strategy = "allreduce";  // a builder's name or a strategy file
+  uint64_t seed = 0;                   // of builders that draw
+  // The next forward starts while later variables are still under way, and waits at the first
+  // operation that reads one of them. Off: step() returns when all are updated.
+  bool overlap_forward = true;
+};
+
+// Where the time went since the start, in seconds.
+struct Times {
+  double backward = 0;  // gradients being made
+  double waited = 0;    // for gradients to arrive, in step() or in the forward after it
+  double updated = 0;   // in the optimizer
+};
+
+// One rank's handle. All methods on one thread, the one that runs forward; the same calls in
+// the same order on every worker. Errors: PeerError when another rank fails, naming it.
+class Distributed {
+ public:
+  // Broadcasts rank 0's parameters and buffers. Module and optimizer outlive this.
+  Distributed(Context& context, torch::nn::Module& module, torch::optim::Optimizer& optimizer,
+              Options options);
+  ~Distributed();
+
+  // Backward, synchronize, update. `loss`: the mean over this rank's batch; the update is that of the
+  // mean over all workers' batches. The first call also captures G and settles the strategy.
+  void step(const torch::Tensor& loss);
+
+  // Waits until all updates of the last step are made: before reading parameters.
+  void finish();
+
+  // From the next step on. Rank 0's argument counts. The update stays the same.
+  void switch_strategy(const strategy::Strategy& strategy);
+
+  // Known after the first step.
+  const graph::Graph& graph() const { return graph_; }
+  const strategy::Strategy& strategy() const { return strategy_; }
+  const plan::Plan& plan() const { return engine_.plan(); }
+  const Times& times() const { return times_; }
+  int64_t steps() const { return step_; }
+
+ private:
+  void first_step(const torch::Tensor& loss);
+  void settle(const strategy::Strategy& strategy);
+  void send_missing();
+  void update(size_t v);
+  void use(size_t v);
+  void order_servers(char order);
+  void broadcast_parameters();
+  torch::Tensor shared_loss(const torch::Tensor& loss) const;
+
+  Context& context_;
+  torch::nn::Module& module_;
+  Options options_;
+  PartialUpdate updater_;
+  graph::Graph graph_;
+  strategy::Strategy strategy_;
+  std::vector<torch::Tensor> variables_;  // in G's order once it is known
+  std::vector<bool> made_;                // by variable: backward has made its gradient in this step
+  int64_t step_ = 0;
+  bool under_way_ = false;  // updates of the last step are missing
+  Times times_;
+  sync::Engine engine_;
+  std::unique_ptr<graph::GradientHooks> hooks_;
+  std::unique_ptr<graph::ForwardWatch> watch_;
+};
+
+// The same as the constructor, in the words of the README.
+std::unique_ptr<Distributed> distribute(Context& context, torch::nn::Module& module,
+                                        torch::optim::Optimizer& optimizer, Options options = {});
+
+}  // namespace entrain
