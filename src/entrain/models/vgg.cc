@@ -33,7 +33,7 @@ class Vgg16 : public Model {
     const int64_t cells = (options.side / 32) * (options.side / 32);
     fc1_ = register_module("fc1", he(nn::Linear(channels * cells, options.hidden)));
     fc2_ = register_module("fc2", he(nn::Linear(options.hidden, options.hidden)));
-    fc3_ = register_module("fc3", he(nn::Linear(options.hidden, options.classes)));
+    fc3_ = register_module("fc3", nn::Linear(options.hidden, options.classes));  // torch's: small logits
   }
 
   torch::Tensor loss(const Batch& batch) override {
