@@ -39,6 +39,12 @@ function(entrain_test NAME)
 endfunction()
 
 function(entrain_use_torch TARGET)
+  # The precompiled header is -fPIC; a program would be -fPIE, which cannot use it.
+  get_target_property(type ${TARGET} TYPE)
+  if(type STREQUAL EXECUTABLE)
+    set_target_properties(${TARGET} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${TARGET} PRIVATE -fPIC)
+  endif()
   target_link_libraries(${TARGET} PUBLIC ${TORCH_LIBRARIES})
   target_include_directories(${TARGET} SYSTEM PUBLIC ${TORCH_INCLUDE_DIRS})
   target_precompile_headers(${TARGET} REUSE_FROM torch_pch)

@@ -23,7 +23,8 @@ struct Host {
   bool server_only() const { return workers == 0; }
 };
 
-// A measured pair; hosts are indices. Without one, the pair gets min(bandwidths) and the default latency.
+// A measured pair; hosts are indices. Without one, the pair gets the opposite direction's
+// measurement, else min(bandwidths) and a default latency.
 struct Link {
   int from;
   int to;
@@ -51,12 +52,17 @@ struct Cluster {
   double latency_s(int from, int to) const;
 };
 
+// The host of a device: "10.0.0.1" of AutoDist's "10.0.0.1:CPU:0"; anything else is returned as it is.
+std::string host_part(const std::string& device);
+
 // "local:4", "lab:4x1gbit", "lab:1x10gbit+3x1gbit", "lab:4x1gbit+1x10gbit/server",
 // "lab:2x1gbit/ranks=2", a cluster.yml, or a hostfile ("address slots=4" a line).
 // Throws InputError naming what is wrong, where, and the allowed forms.
 Cluster parse(const std::string& text_or_path);
 
-// cluster.yml: a superset of AutoDist's resource spec.
+// cluster.yml: a superset of AutoDist's resource spec (README.md lists the fields). The chief is moved
+// to the front. `origin` names the text in errors: InputError "ORIGIN:LINE: ...".
+// A lab or local cluster comes back as such, so a probed one can be started again.
 Cluster cluster_from_yaml(const std::string& yaml, const std::string& origin);
 std::string to_yaml(const Cluster& cluster);
 

@@ -11,7 +11,7 @@
 namespace entrain::collective {
 namespace {
 
-using testing_support::run_ranks;
+using entrain::testing::run_ranks;
 using transport::Transport;
 
 std::vector<int> iota(int n) {
@@ -87,18 +87,18 @@ TEST(Executor, ManyRunsAtOnceOnOneLoop) {
     std::vector<std::vector<float>> data(kRuns, std::vector<float>(5000, 1.0f));
     EventLoop loop;
     int left = kRuns;
-    std::vector<std::shared_ptr<Run>> runs;
+    std::vector<std::shared_ptr<collective::Run>> runs;
     for (int k = 0; k < kRuns; ++k) {
       const int i = rank % 2 ? k : kRuns - 1 - k;  // the ranks start them in different orders
       RunOptions options;
       options.tag = static_cast<transport::Tag>(i) << 32;
       options.segment_bytes = 1024;
       options.priority = i;
-      runs.push_back(std::make_shared<Run>(program, Buffer({bytes_of(data[i])}), options, transport, loop,
-                                           [&left](std::exception_ptr error) {
-                                             EXPECT_FALSE(error);
-                                             --left;
-                                           }));
+      runs.push_back(std::make_shared<collective::Run>(program, Buffer({bytes_of(data[i])}), options,
+                                                       transport, loop, [&left](std::exception_ptr error) {
+                                                         EXPECT_FALSE(error);
+                                                         --left;
+                                                       }));
     }
     loop.post([&] {
       for (auto& r : runs) r->start();

@@ -27,7 +27,8 @@ Engine::Engine(transport::Transport& transport, double timeout_s)
 
 Engine::~Engine() {
   // Callbacks of messages under way would meet a dead engine: closing waits for the last of them.
-  if (messages_under_way_ > 0) transport_.close(fmt::format("rank {} ended in the middle of a step", transport_.rank()));
+  if (messages_under_way_ > 0)
+    transport_.close(fmt::format("rank {} ended in the middle of a step", transport_.rank()));
   loop_.stop();
   thread_.join();
 }
@@ -114,8 +115,8 @@ void Engine::blame_silent_peer() {
     if (!under_way_[m]) continue;
     const int peer = synchronizers_[m]->waiting_for();
     if (peer < 0) continue;
-    transport_.fail(peer, fmt::format("rank {} has waited {:.0f} s for rank {{}}: {}", transport_.rank(),
-                                      timeout_s_, plan_.messages[m].what));
+    transport_.close(fmt::format("rank {} has waited {:.0f} s for rank {}: {}", transport_.rank(), timeout_s_,
+                                 peer, plan_.messages[m].what));
     return;
   }
 }

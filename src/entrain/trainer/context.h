@@ -13,7 +13,7 @@ namespace entrain {
 struct Context {
   transport::JobEnvironment job;
   cluster::Cluster cluster;
-  std::unique_ptr<transport::Transport> transport;
+  std::shared_ptr<transport::Transport> transport;
 
   int rank() const { return job.rank; }
   int world() const { return job.world; }

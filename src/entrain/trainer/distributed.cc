@@ -112,10 +112,9 @@ void Distributed::step(const torch::Tensor& loss) {
 // which order they come. So the first step synchronizes after backward instead of during it.
 void Distributed::first_step(const torch::Tensor& loss) {
   graph::Capture captured = graph::capture_variables(module_, loss);
-  std::vector<int> order;
+  std::vector<size_t> order;
   {
-    const graph::GradientHooks recorder(captured.variables,
-                                        [&](size_t v) { order.push_back(static_cast<int>(v)); });
+    const graph::GradientHooks recorder(captured.variables, [&](size_t v) { order.push_back(v); });
     shared_loss(loss).backward();
   }
   graph::describe_gradients(captured, order);

@@ -45,6 +45,7 @@ struct JobEnvironment {
   std::string bind_address = "127.0.0.1";  // the interface to listen on        ENTRAIN_BIND
   double shape_gbit = 0;                   // > 0: shape my link in user space  ENTRAIN_SHAPE_GBIT
   double timeout_s = 120;                  // deadline of one operation         ENTRAIN_TIMEOUT
+  bool serve = false;                      // run the rendezvous in this rank   ENTRAIN_SERVE=1
 };
 
 // From ENTRAIN_RANK, ENTRAIN_WORLD, ...; nullopt-like: returns false when ENTRAIN_RANK is not set.

@@ -21,6 +21,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "entrain/base/clock.h"
@@ -36,17 +37,33 @@ constexpr int kAnyPeer = -1;
 // Tags at and above this are entrain's own control traffic (barrier, agreement, ...).
 constexpr Tag kControlTags = Tag{1} << 63;
 
-// A buffer the transport allocated for a message whose receive gave none.
+class BufferPool;
+
+// A buffer the transport allocated for a message whose receive gave none. Its memory goes back to the
+// transport's pool (which it keeps alive) when it is destroyed. Movable; left uninitialised.
 class Payload {
  public:
   Payload() = default;
   explicit Payload(size_t size) : data_(new std::byte[size]), size_(size) {}
+  Payload(std::shared_ptr<BufferPool> pool, size_t size);
+  Payload(Payload&& other) noexcept { *this = std::move(other); }
+  Payload& operator=(Payload&& other) noexcept {
+    data_ = std::move(other.data_);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
+
   Bytes bytes() { return {data_.get(), size_}; }
   ConstBytes bytes() const { return {data_.get(), size_}; }
   size_t size() const { return size_; }
 
  private:
-  std::unique_ptr<std::byte[]> data_;  // left uninitialised: the network fills it
+  struct Recycle {
+    void operator()(std::byte* data) const;
+    std::shared_ptr<BufferPool> pool;  // null: plain heap
+    size_t size;
+  };
+  std::unique_ptr<std::byte[], Recycle> data_;
   size_t size_ = 0;
 };
 
@@ -58,18 +75,18 @@ struct Result {
 };
 
 // Called exactly once, on the transport's own thread (inproc: possibly on the posting or a
-// peer's thread). Must not block, and may post.
+// peer's thread). The callbacks of one rank never overlap. Must not block or throw, and may post.
 using Done = std::function<void(Result)>;
 
 struct SendOptions {
   int priority = 0;  // lower goes first among what waits for the same peer
   Deadline deadline = Deadline::never();
-  std::string_view what;  // named in errors, e.g. "all-reduce of fc1.weight"; outlives `done`
+  std::string_view what = {};  // named in errors, e.g. "all-reduce of fc1.weight"; outlives `done`
 };
 
 struct RecvOptions {
   Deadline deadline = Deadline::never();
-  std::string_view what;
+  std::string_view what = {};
 };
 
 class Transport {

@@ -1,0 +1,87 @@
+// entrain graph: G of a model, profiled here.
+#include <algorithm>
+#include <memory>
+
+#include "entrain/base/error.h"
+#include "entrain/base/units.h"
+#include "entrain/graph/profile.h"
+#include "entrain/models/registry.h"
+#include "verbs.h"
+
+namespace entrain::app {
+namespace {
+
+struct Command {
+  std::string model;
+  int64_t batch_size = 2;
+  int repeats = 3;
+  uint64_t seed = 0;
+  std::string profile_out;
+  bool json = false;
+  bool list = false;
+};
+
+int list_models() {
+  for (const auto& model : models::zoo()) fmt::print("{:<18} {}\n", model.name, model.description);
+  return 0;
+}
+
+void print_table(const graph::Graph& g) {
+  fmt::print("{}, batch {}: {} variables, {}, compute {} (forward and backward)\n", g.model, g.batch_size,
+             g.variables.size(), format_bytes(static_cast<double>(g.bytes())), format_seconds(g.compute_s()));
+  size_t width = 8;
+  for (const auto& v : g.variables) width = std::max(width, v.name.size());
+  fmt::print("{:<{}} {:>20} {:>10} {:>6} {:>6} {:>9} {:>9} {:>10}\n", "variable", width, "shape", "bytes",
+             "sparse", "ready", "forward", "backward", "GFLOP");
+  for (const auto& v : g.variables) {
+    std::string shape;
+    for (const int64_t d : v.shape) shape += (shape.empty() ? "" : "x") + std::to_string(d);
+    fmt::print("{:<{}} {:>20} {:>10} {:>6} {:>6} {:>9} {:>9} {:>10.3f}\n", v.name, width, shape,
+               format_bytes(static_cast<double>(v.bytes())), v.sparse ? "yes" : "no", v.ready_order,
+               format_seconds(v.forward_s), format_seconds(v.backward_s), v.flops / 1e9);
+  }
+  fmt::print("{} data-flow edges (--json lists them)\n", g.edges.size());
+}
+
+int run(const Command& command) {
+  if (command.list) return list_models();
+  if (command.model.empty()) bad_input("--model is required; allowed: {}", fmt::join(models::names(), ", "));
+  const auto model = models::make_model(command.model, command.seed);
+  auto generator = at::detail::createCPUGenerator(command.seed);
+  const models::Batch batch = model->synthetic(command.batch_size, generator);
+  graph::ProfileOptions options;
+  options.repeats = command.repeats;
+  graph::Graph g = graph::profile(
+      *model, [&] { return model->loss(batch); }, options);
+  g.model = command.model;
+  g.batch_size = command.batch_size;
+  if (!command.profile_out.empty()) graph::save(g, command.profile_out);
+  if (command.json) {
+    fmt::print("{}\n", graph::to_json(g));
+  } else {
+    print_table(g);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_graph(CLI::App& app, Action& action) {
+  auto* verb = app.add_subcommand("graph", "Show G of a model: variables, order, times, FLOPs, data flow");
+  auto c = std::make_shared<Command>();
+  verb->add_option("--model", c->model, "Model of the zoo");
+  verb->add_option("--batch-size", c->batch_size, "Examples in the profiled batch")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  verb->add_option("--repeats", c->repeats, "Profiled runs; medians are taken")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  verb->add_option("--seed", c->seed, "Seed of parameters and data");
+  verb->add_option("--profile-out", c->profile_out, "Also save G there (.json, or binary)");
+  verb->add_flag("--list", c->list, "List the models");
+  verb->add_flag("--json", c->json, "One JSON document on stdout");
+  verb->footer("Examples:\n  entrain graph --list\n  entrain graph --model bert-small --json");
+  verb->callback([c, &action] { action = [c] { return run(*c); }; });
+}
+
+}  // namespace entrain::app

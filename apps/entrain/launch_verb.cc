@@ -1,0 +1,46 @@
+// entrain launch: runs any program once a rank.
+#include <memory>
+
+#include "entrain/base/error.h"
+#include "job.h"
+#include "verbs.h"
+
+namespace entrain::app {
+namespace {
+
+struct Options {
+  int ranks = 0;
+  std::string cluster;
+  std::vector<std::string> command;
+  JobOptions job;
+};
+
+int launch(const Options& options) {
+  if ((options.ranks > 0) == !options.cluster.empty()) bad_input("launch: give one of -n N and --cluster");
+  if (options.command.empty())
+    bad_input("launch: no command given; for example: entrain launch -n 4 -- ./train");
+  const std::string name = options.cluster.empty() ? fmt::format("local:{}", options.ranks) : options.cluster;
+  return run_job(cluster::parse(name), options.command, options.job);
+}
+
+}  // namespace
+
+void add_launch(CLI::App& app, Action& action) {
+  auto* verb = app.add_subcommand("launch", "Run a program once a rank, on this machine or in a lab");
+  auto options = std::make_shared<Options>();
+  options->job.commands_shape_self = false;
+  verb->add_option("-n,--ranks", options->ranks, "Ranks on this machine")->check(CLI::Range(1, 1024));
+  verb->add_option("--cluster", options->cluster, "local:4, lab:4x1gbit, lab:1x10gbit+3x1gbit, ...");
+  verb->add_option("--timeout", options->job.timeout_s, "Seconds that one operation of a rank may take")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("command", options->command, "The command, after --");
+  verb->footer(
+      "Examples:\n"
+      "  entrain launch -n 4 -- ./train --epochs 3\n"
+      "  entrain launch --cluster lab:4x1gbit -- python3 ddp.py\n"
+      "A rank finds its job in ENTRAIN_RANK, ENTRAIN_WORLD, ... and in PyTorch's RANK, WORLD_SIZE,\n"
+      "LOCAL_RANK, MASTER_ADDR, MASTER_PORT. When one rank fails, the others are ended.");
+  verb->callback([options, &action] { action = [options] { return launch(*options); }; });
+}
+
+}  // namespace entrain::app

@@ -1,0 +1,40 @@
+#include "rank_verb.h"
+
+#include <cstdlib>
+#include <string_view>
+
+#include "entrain/base/files.h"
+#include "job.h"
+
+namespace entrain::app {
+namespace {
+
+// The command line that this process was started with; the program is the same file.
+std::vector<std::string> own_command() {
+  std::vector<std::string> argv;
+  const std::string line = read_file("/proc/self/cmdline");
+  for (size_t begin = 0; begin < line.size();) {
+    const size_t end = line.find('\0', begin);
+    argv.push_back(line.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  argv[0] = "/proc/self/exe";
+  return argv;
+}
+
+}  // namespace
+
+int run_on_ranks(const std::string& cluster, double timeout_s, const std::function<int(Context&)>& work) {
+  const bool in_a_rank = std::getenv("ENTRAIN_RANK") != nullptr;
+  const cluster::Cluster parsed = cluster::parse(cluster);
+  if (!in_a_rank && parsed.world() > 1) {
+    JobOptions options;
+    options.timeout_s = timeout_s;
+    return run_job(parsed, own_command(), options);
+  }
+  Context context = init(cluster);
+  if (!in_a_rank) context.job.timeout_s = timeout_s;
+  return work(context);
+}
+
+}  // namespace entrain::app

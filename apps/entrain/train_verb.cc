@@ -1,0 +1,151 @@
+// entrain train: trains a model of the zoo on a cluster under a strategy.
+#include <csignal>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "entrain/base/error.h"
+#include "entrain/base/units.h"
+#include "entrain/models/registry.h"
+#include "entrain/strategy/builders/registry.h"
+#include "entrain/trainer/train.h"
+#include "rank_verb.h"
+#include "verbs.h"
+
+namespace entrain::app {
+namespace {
+
+struct Command {
+  TrainOptions train;
+  std::string cluster = "local:1";
+  double timeout_s = 120;
+  bool json = false;
+  std::vector<std::string> switches;
+};
+
+nlohmann::json to_json(const TrainReport& report, const Command& command) {
+  const auto& times = report.step_times;
+  const double median = quantile(times, 0.5);
+  const double bytes = std::accumulate(report.bytes_sent.begin(), report.bytes_sent.end(), 0.0);
+  return {{"model", command.train.model},
+          {"cluster", command.cluster},
+          {"strategy", report.strategy_id},
+          {"batch_size", command.train.batch_size},
+          {"steps", command.train.steps},
+          {"first_step", report.first_step},
+          {"measured_steps", times.size()},
+          {"interrupted", report.interrupted},
+          {"step_time_median_s", median},
+          {"step_time_p10_s", quantile(times, 0.1)},
+          {"step_time_p90_s", quantile(times, 0.9)},
+          {"compute_time_s", report.compute_time},
+          {"comm_share", std::max(0.0, 1 - report.compute_time / median)},
+          {"bytes_sent_per_rank", bytes / static_cast<double>(report.bytes_sent.size())},
+          {"bytes_sent_by_rank", report.bytes_sent},
+          {"link_bound_s", report.link_bound.seconds},
+          {"link_bound_best_s", report.link_bound_best},
+          {"first_loss", report.first_loss},
+          {"last_loss", report.last_loss}};
+}
+
+void print_table(const nlohmann::json& r) {
+  const auto seconds = [&](const char* key) { return format_seconds(r[key].get<double>()); };
+  fmt::print("{} on {}, strategy {}, batch {} a rank\n", r["model"].get<std::string>(),
+             r["cluster"].get<std::string>(), r["strategy"].get<std::string>(),
+             r["batch_size"].get<int64_t>());
+  fmt::print("  step time    {} (p10 {}, p90 {}, {} steps)\n", seconds("step_time_median_s"),
+             seconds("step_time_p10_s"), seconds("step_time_p90_s"), r["measured_steps"].get<int64_t>());
+  fmt::print("  compute      {}; communication not hidden: {:.0f}% of the step\n", seconds("compute_time_s"),
+             100 * r["comm_share"].get<double>());
+  fmt::print("  sent         {} a rank and step\n", format_bytes(r["bytes_sent_per_rank"].get<double>()));
+  fmt::print("  link bound   {} for this strategy, {} for the best possible\n", seconds("link_bound_s"),
+             seconds("link_bound_best_s"));
+  fmt::print("  loss         {:.4f} -> {:.4f}\n", r["first_loss"].get<double>(),
+             r["last_loss"].get<double>());
+}
+
+// "10=ps": from step 10 on, strategy ps.
+std::pair<int64_t, std::string> parse_switch(const std::string& text) {
+  const size_t equals = text.find('=');
+  int64_t step = 0;
+  try {
+    step = std::stoll(text.substr(0, equals));
+  } catch (const std::exception&) {
+    step = 0;
+  }
+  if (equals == std::string::npos || step < 1) {
+    bad_input("--switch '{}': allowed are STEP=STRATEGY with STEP at least 1, as in 10=ps", text);
+  }
+  return {step, text.substr(equals + 1)};
+}
+
+// What can be told before anything is started is told then, once.
+void check(Command& command) {
+  const auto models = models::names();
+  if (std::find(models.begin(), models.end(), command.train.model) == models.end()) {
+    models::make_model(command.train.model, 0);  // throws, naming the allowed ones
+  }
+  strategy::check_name(command.train.strategy);
+  command.train.switches.clear();
+  for (const auto& text : command.switches) {
+    command.train.switches.push_back(parse_switch(text));
+    strategy::check_name(command.train.switches.back().second);
+  }
+}
+
+int run(Command& command) {
+  check(command);
+  return run_on_ranks(command.cluster, command.timeout_s, [&](Context& context) {
+    std::signal(SIGINT, [](int) { request_stop(); });
+    std::signal(SIGTERM, [](int) { request_stop(); });
+    const TrainReport report = train(context, command.train);
+    if (context.rank() != 0) return 0;
+    if (report.step_times.empty()) fail("interrupted before a step was measured");
+    const auto json = to_json(report, command);
+    if (command.json) {
+      fmt::print("{}\n", json.dump(2));
+    } else {
+      print_table(json);
+    }
+    return 0;
+  });
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, Action& action) {
+  auto* verb = app.add_subcommand("train", "Train a model of the zoo on a cluster under a strategy");
+  auto c = std::make_shared<Command>();
+  verb->add_option("--model", c->train.model, "Model of the zoo (see entrain graph --list)")->required();
+  verb->add_option("--cluster", c->cluster, "local:4, lab:4x1gbit, cluster.yml, hostfile")
+      ->capture_default_str();
+  verb->add_option("--strategy", c->train.strategy, "Builder or strategy file")->capture_default_str();
+  verb->add_option("--optimizer", c->train.optimizer, "sgd, momentum or adam")->capture_default_str();
+  verb->add_option("--lr", c->train.learning_rate, "Learning rate")->capture_default_str();
+  verb->add_option("--steps", c->train.steps, "Steps in all, those before --resume counted")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  verb->add_option("--batch-size", c->train.batch_size, "Examples a rank")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  verb->add_option("--seed", c->train.seed, "Seed of parameters and data")->capture_default_str();
+  verb->add_option("--out", c->train.out, "Folder for metrics.jsonl and checkpoints");
+  verb->add_option("--checkpoint-every", c->train.checkpoint_every, "Steps between checkpoints (in --out)")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--resume", c->train.resume, "Go on from the newest checkpoint in this folder");
+  verb->add_option("--switch", c->switches, "STEP=STRATEGY: change the strategy between two steps");
+  verb->add_option("--timeout", c->timeout_s, "Seconds without any progress after which a rank is given up")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  verb->add_flag("!--no-overlap-forward", c->train.overlap_forward,
+                 "Finish all updates before the next forward starts");
+  verb->add_flag("--json", c->json, "One JSON document on stdout");
+  verb->footer(
+      "Examples:\n"
+      "  entrain train --model vgg16-32 --cluster lab:4x1gbit --strategy allreduce --batch-size 2\n"
+      "  entrain train --model bert-small --cluster local:2 --steps 100 --out run --checkpoint-every 20\n"
+      "  entrain train --model bert-small --cluster local:2 --steps 200 --out run --resume run");
+  verb->callback([c, &action] { action = [c] { return run(*c); }; });
+}
+
+}  // namespace entrain::app

@@ -1,0 +1,24 @@
+#include "verbs.h"
+
+// The list, in the order that --help shows.
+#define ENTRAIN_VERBS(VERB) \
+  VERB(demo)                \
+  VERB(train)               \
+  VERB(graph)               \
+  VERB(probe)               \
+  VERB(launch)              \
+  VERB(lab)
+
+namespace entrain::app {
+
+#define ENTRAIN_DECLARE(name) void add_##name(CLI::App& app, Action& action);
+ENTRAIN_VERBS(ENTRAIN_DECLARE)
+#undef ENTRAIN_DECLARE
+
+void add_verbs(CLI::App& app, Action& action) {
+#define ENTRAIN_ADD(name) add_##name(app, action);
+  ENTRAIN_VERBS(ENTRAIN_ADD)
+#undef ENTRAIN_ADD
+}
+
+}  // namespace entrain::app

@@ -1,0 +1,170 @@
+#include "entrain/base/process.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "entrain/base/error.h"
+
+namespace entrain {
+namespace {
+
+ProcessOptions shell(const std::string& script) {
+  ProcessOptions options;
+  options.argv = {"sh", "-c", script};
+  return options;
+}
+
+bool exists(pid_t pid) { return kill(pid, 0) == 0; }
+
+// An orphan is reaped by init some time after its end, so its going is waited for.
+bool gone_soon(pid_t pid) {
+  const Deadline deadline = Deadline::after(10.0);
+  while (exists(pid) && !deadline.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  return !exists(pid);
+}
+
+TEST(Process, GivesExitCodeOutputAndEnvironment) {
+  auto options = shell("echo $ENTRAIN_X; echo oops >&2; exit 3");
+  options.environment = {"ENTRAIN_X=hello"};
+  options.output = options.errors = ProcessOptions::Output::kCapture;
+  Process process(options);
+  EXPECT_EQ(process.wait(Deadline::after(20.0)), 3);
+  EXPECT_EQ(process.captured(), "hello\noops\n");
+}
+
+TEST(Process, AnEnvironmentEntryReplacesOurs) {
+  setenv("ENTRAIN_Y", "old", 1);
+  auto options = shell("echo $ENTRAIN_Y");
+  options.environment = {"ENTRAIN_Y=new"};
+  options.output = ProcessOptions::Output::kCapture;
+  Process process(options);
+  process.wait(Deadline::after(20.0));
+  EXPECT_EQ(process.captured(), "new\n");
+}
+
+TEST(Process, SaysWhyItCannotStart) {
+  ProcessOptions options;
+  options.argv = {"entrain-no-such-program"};
+  try {
+    Process process(options);
+    FAIL() << "started";
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "cannot start entrain-no-such-program: No such file or directory");
+  }
+  options.argv = {"true"};
+  options.in_child = [] {
+    errno = EPERM;
+    return false;
+  };
+  EXPECT_THROW(Process{options}, Error);
+}
+
+TEST(Process, WaitReturnsAtTheDeadlineAndTheDestructorEndsTheChild) {
+  pid_t pid = 0;
+  {
+    Process process(shell("trap '' TERM; sleep 100"));  // deaf to SIGTERM, and with a child of its own
+    pid = process.pid();
+    EXPECT_EQ(process.wait(Deadline::after(0.05)), std::nullopt);
+  }
+  EXPECT_FALSE(exists(pid));
+  EXPECT_TRUE(gone_soon(-pid));  // and everybody of its group
+}
+
+TEST(Process, WhatAChildLeavesRunningEndsWithIt) {
+  Process process(shell("sleep 100 & exit 4"));
+  EXPECT_EQ(process.wait(Deadline::after(20.0)), 4);
+  EXPECT_TRUE(gone_soon(-process.pid()));
+}
+
+TEST(Process, ChildDiesWithItsParentEvenByKill9) {
+  int report[2];
+  ASSERT_EQ(pipe(report), 0);
+  const pid_t parent = fork();
+  if (parent == 0) {
+    Process process(shell("exec sleep 100"));
+    const pid_t pid = process.pid();
+    if (write(report[1], &pid, sizeof pid) != sizeof pid) _exit(1);
+    pause();
+  }
+  pid_t child = 0;
+  ASSERT_EQ(read(report[0], &child, sizeof child), static_cast<ssize_t>(sizeof child));
+  EXPECT_TRUE(exists(child));
+  kill(parent, SIGKILL);
+  waitpid(parent, nullptr, 0);
+  EXPECT_TRUE(gone_soon(child));
+}
+
+TEST(RunCommand, ShowsTheCommandAndItsErrors) {
+  try {
+    run_command(shell("echo no such link >&2; exit 1"), Deadline::after(20.0));
+    FAIL() << "did not throw";
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "sh -c echo no such link >&2; exit 1: no such link");
+  }
+}
+
+std::vector<std::unique_ptr<Process>> group_of(const std::vector<std::string>& scripts) {
+  std::vector<std::unique_ptr<Process>> group;
+  for (const auto& script : scripts) group.push_back(std::make_unique<Process>(shell(script)));
+  return group;
+}
+
+TEST(Supervise, ReturnsWhenAllHaveEnded) {
+  SignalCatcher signals;
+  const auto end = supervise(group_of({"true", "sleep 0.1"}), signals, {});
+  EXPECT_EQ(end.codes, (std::vector<int>{0, 0}));
+  EXPECT_EQ(end.first_failed, -1);
+}
+
+TEST(Supervise, FirstFailureEndsTheOthers) {
+  SignalCatcher signals;
+  Supervision options;
+  options.grace_s = 0.1;
+  int calls = 0;
+  options.on_failure = [&](int index, int code) {
+    ++calls;
+    EXPECT_EQ(index, 1);
+    EXPECT_EQ(code, 7);
+  };
+  const auto end =
+      supervise(group_of({"exec sleep 100", "exit 7", "trap '' TERM; sleep 100"}), signals, options);
+  EXPECT_EQ(end.first_failed, 1);
+  EXPECT_EQ(end.codes, (std::vector<int>{128 + SIGTERM, 7, 128 + SIGKILL}));
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(Supervise, OthersMayEndByThemselvesAfterAFailure) {
+  SignalCatcher signals;
+  Supervision options;
+  options.grace_s = 60;
+  const auto end = supervise(group_of({"sleep 0.3; exit 5", "exit 7"}), signals, options);
+  EXPECT_EQ(end.codes, (std::vector<int>{5, 7}));
+  EXPECT_EQ(end.first_failed, 1);
+}
+
+TEST(Supervise, PassesASignalOn) {
+  SignalCatcher signals;
+  const auto group = group_of({"trap 'exit 9' INT; while :; do sleep 0.05; done", "exec sleep 100"});
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the trap is set
+  kill(getpid(), SIGINT);
+  const auto end = supervise(group, signals, {});
+  EXPECT_EQ(end.signal, SIGINT);
+  EXPECT_EQ(end.codes, (std::vector<int>{9, 128 + SIGINT}));
+}
+
+TEST(Supervise, DeadlineEndsAll) {
+  SignalCatcher signals;
+  Supervision options;
+  options.deadline = Deadline::after(0.1);
+  const auto end = supervise(group_of({"exec sleep 100"}), signals, options);
+  EXPECT_TRUE(end.timed_out);
+  EXPECT_EQ(end.first_failed, -1);
+}
+
+}  // namespace
+}  // namespace entrain

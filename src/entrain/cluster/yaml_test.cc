@@ -1,0 +1,147 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "entrain/base/error.h"
+#include "entrain/cluster/cluster.h"
+
+namespace entrain::cluster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string error_of(const std::string& yaml) {
+  try {
+    cluster_from_yaml(yaml, "c.yml");
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no InputError";
+}
+
+TEST(Yaml, ReadsAutoDistsResourceSpec) {
+  const Cluster c = cluster_from_yaml(R"(
+nodes:
+  - address: 10.20.41.126
+    gpus: [0, 1]
+    ssh_config: conf
+    network_bandwidth: 10
+  - address: 10.20.41.124
+    cpus: [0]
+    gpus: [0]
+    chief: true
+  - address: 10.20.41.125
+    cpus: 16
+ssh:
+  conf:
+    username: me
+    key_file: /home/me/.ssh/id_rsa
+)",
+                                      "resource_spec.yml");
+  ASSERT_EQ(c.hosts.size(), 3u);
+  EXPECT_EQ(c.hosts[0].address, "10.20.41.124");  // the chief holds rank 0
+  EXPECT_TRUE(c.hosts[0].chief);
+  EXPECT_EQ(c.hosts[1].workers, 2);  // as many as GPUs
+  EXPECT_EQ(c.hosts[1].ssh_config, "conf");
+  EXPECT_DOUBLE_EQ(c.hosts[1].bandwidth_gbit, 10);
+  EXPECT_EQ(c.hosts[2].workers, 1);
+  EXPECT_EQ(c.hosts[2].cpus, 16);
+  EXPECT_EQ(c.kind, Kind::kHosts);
+  EXPECT_EQ(c.name, "resource_spec.yml");
+}
+
+TEST(Yaml, ReadsOurFields) {
+  const Cluster c = cluster_from_yaml(R"(
+nodes:
+  - {address: a, workers: 2, speed: 0.5, memory_gib: 64, price_per_hour: 3.912}
+  - {address: b, role: server, network_bandwidth: 25}
+links:
+  - {from: a, to: b, gbit: 9.4, latency_us: 30}
+  - {from: b, to: a, gbit: 9.1}
+)",
+                                      "c.yml");
+  EXPECT_EQ(c.hosts[0].workers, 2);
+  EXPECT_DOUBLE_EQ(c.hosts[0].price_per_hour, 3.912);
+  EXPECT_TRUE(c.hosts[1].server_only());
+  EXPECT_DOUBLE_EQ(c.gbit(0, 1), 9.4);
+  EXPECT_DOUBLE_EQ(c.gbit(1, 0), 9.1);
+  EXPECT_DOUBLE_EQ(c.latency_s(0, 1), 30e-6);
+  EXPECT_GT(c.latency_s(1, 0), 0);
+}
+
+// `entrain probe` writes what it measured; `entrain train` must then start the same lab.
+TEST(Yaml, AProbedLabComesBackAsThatLab) {
+  Cluster lab = parse("lab:1x10gbit+2x300mbit/ranks=2/speed=0.25+1x2.5gbit/server");
+  lab.links = {{0, 1, 0.2871, 1.31e-4}, {1, 0, 0.2912, 9.7e-5}};
+  const Cluster back = cluster_from_yaml(to_yaml(lab), "probed.yml");
+  EXPECT_EQ(back.kind, Kind::kLab);
+  EXPECT_EQ(back.name, lab.name);
+  ASSERT_EQ(back.hosts.size(), lab.hosts.size());
+  for (size_t i = 0; i < lab.hosts.size(); ++i) {
+    EXPECT_EQ(back.hosts[i].address, lab.hosts[i].address);
+    EXPECT_EQ(back.hosts[i].workers, lab.hosts[i].workers);
+    EXPECT_EQ(back.hosts[i].chief, lab.hosts[i].chief);
+    EXPECT_EQ(back.hosts[i].bandwidth_gbit, lab.hosts[i].bandwidth_gbit);
+    EXPECT_EQ(back.hosts[i].speed, lab.hosts[i].speed);
+  }
+  ASSERT_EQ(back.links.size(), 2u);
+  EXPECT_EQ(back.links[0].gbit, 0.2871);
+  EXPECT_DOUBLE_EQ(back.links[1].latency_s, 9.7e-5);
+  EXPECT_EQ(to_yaml(back), to_yaml(lab));
+  EXPECT_EQ(cluster_from_yaml(to_yaml(parse("local:3")), "x").kind, Kind::kLocal);
+}
+
+TEST(Yaml, KeepsEveryHostField) {
+  Cluster c;
+  c.name = "odd \"name\": #1";
+  c.hosts = {{"10.0.0.1", 8, 2, true, 12.5, 2, 64.5, 0.75, 3.06, "conf"}};
+  const Cluster back = cluster_from_yaml(to_yaml(c), "x");
+  EXPECT_EQ(back.name, c.name);
+  const Host& host = back.hosts.at(0);
+  EXPECT_EQ(host.cpus, 8);
+  EXPECT_EQ(host.gpus, 2);
+  EXPECT_EQ(host.memory_gib, 64.5);
+  EXPECT_EQ(host.price_per_hour, 3.06);
+  EXPECT_EQ(host.ssh_config, "conf");
+}
+
+TEST(Yaml, UnknownFieldsNameLineAndAllowedOnes) {
+  EXPECT_THAT(error_of("nodes:\n  - address: a\n    bandwith: 3\n"),
+              AllOf(HasSubstr("c.yml:3"), HasSubstr("bandwith"), HasSubstr("network_bandwidth")));
+  EXPECT_THAT(error_of("node: []\n"), AllOf(HasSubstr("c.yml:1"), HasSubstr("nodes")));
+  EXPECT_THAT(error_of("nodes: [{address: a}]\nlinks: [{from: a, to: a, mbit: 3}]\n"),
+              AllOf(HasSubstr("c.yml:2"), HasSubstr("latency_us")));
+  EXPECT_THAT(error_of("nodes:\n  - address: a\n    cpus: 1\n    cpus: 2\n"), HasSubstr("twice"));
+}
+
+TEST(Yaml, MalformedYamlIsOneLineWithItsPlace) {
+  const std::string message = error_of("nodes:\n  - {address: a\n  - [\n");
+  EXPECT_THAT(message, AllOf(HasSubstr("c.yml:"), HasSubstr("malformed YAML"), Not(HasSubstr("\n"))));
+  EXPECT_THAT(error_of("\tnodes: 1"), HasSubstr("c.yml:1:"));
+}
+
+TEST(Yaml, BadValuesNameTheField) {
+  EXPECT_THAT(error_of(""), HasSubstr("mapping"));
+  EXPECT_THAT(error_of("nodes: 3"), HasSubstr("list"));
+  EXPECT_THAT(error_of("nodes: []"), HasSubstr("at least one"));
+  EXPECT_THAT(error_of("nodes: [{cpus: 1}]"), HasSubstr("address"));
+  EXPECT_THAT(error_of("nodes: [{address: a, network_bandwidth: 0}]"),
+              HasSubstr("network_bandwidth is \"0\""));
+  EXPECT_THAT(error_of("nodes: [{address: a, network_bandwidth: fast}]"), HasSubstr("fast"));
+  EXPECT_THAT(error_of("nodes: [{address: a, workers: 5000}]"), HasSubstr("0 to 4096"));
+  EXPECT_THAT(error_of("nodes: [{address: a, chief: perhaps}]"), HasSubstr("true, false"));
+  EXPECT_THAT(error_of("nodes: [{address: a, role: boss}]"), HasSubstr("worker, server"));
+  EXPECT_THAT(error_of("nodes: [{address: a, role: server, workers: 2}]"), HasSubstr("role server"));
+  EXPECT_THAT(error_of("nodes: [{address: a}, {address: a}]"), HasSubstr("twice"));
+  EXPECT_THAT(error_of("nodes: [{address: a, chief: true}, {address: b, chief: true}]"),
+              HasSubstr("more than one"));
+  EXPECT_THAT(error_of("nodes: [{address: a, role: server}, {address: b}]"),
+              HasSubstr("list a worker first"));
+  EXPECT_THAT(error_of("kind: cloud\nnodes: [{address: a}]"), HasSubstr("hosts, local, lab"));
+  EXPECT_THAT(error_of("nodes: [{address: a}]\nlinks: [{from: a, to: z}]"),
+              AllOf(HasSubstr("z"), HasSubstr("allowed: a")));
+}
+
+}  // namespace
+}  // namespace entrain::cluster

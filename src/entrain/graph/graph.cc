@@ -1,0 +1,207 @@
+#include "entrain/graph/graph.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "entrain/base/error.h"
+#include "entrain/base/files.h"
+#include "entrain/graph/graph.pb.h"
+
+namespace entrain::graph {
+namespace {
+
+constexpr int64_t kMaxElements = std::numeric_limits<int64_t>::max() / 16;  // bytes() cannot overflow
+
+// protobuf quotes the offending line under its message; we report on one line.
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+// 0: unknown.
+int64_t size_of(const std::string& dtype) {
+  if (dtype == "float16" || dtype == "bfloat16") return 2;
+  if (dtype == "float32") return 4;
+  if (dtype == "float64") return 8;
+  return 0;
+}
+
+void check_shape(const Variable& v) {
+  int64_t product = 1;
+  for (const int64_t dim : v.shape) {
+    if (dim < 0) bad_input("variable {}: shape has {}, allowed: 0 or more", v.name, dim);
+    if (dim > 0 && product > kMaxElements / dim)
+      bad_input("variable {}: shape has too many elements", v.name);
+    product *= dim;
+  }
+}
+
+void check(const Graph& graph) {
+  std::set<std::string> names;
+  for (size_t i = 0; i < graph.variables.size(); ++i) {
+    const Variable& v = graph.variables[i];
+    if (v.name.empty()) bad_input("variables[{}]: name is empty", i);
+    if (!names.insert(v.name).second) bad_input("variable {}: name appears twice", v.name);
+    if (size_of(v.dtype) == 0) {
+      bad_input("variable {}: dtype is \"{}\", allowed: float16, bfloat16, float32, float64", v.name,
+                v.dtype);
+    }
+    check_shape(v);
+    if (v.sparse && v.shape.empty()) bad_input("variable {}: sparse needs a shape with rows", v.name);
+    if (v.ready_order < 0) {
+      bad_input("variable {}: ready_order is {}, allowed: 0 or more", v.name, v.ready_order);
+    }
+    if (v.rows_per_step < 0) {
+      bad_input("variable {}: rows_per_step is {}, allowed: 0 or more", v.name, v.rows_per_step);
+    }
+  }
+  const int count = static_cast<int>(graph.variables.size());
+  for (size_t i = 0; i < graph.edges.size(); ++i) {
+    const Edge& e = graph.edges[i];
+    if (e.from < 0 || e.from >= count || e.to < 0 || e.to >= count) {
+      bad_input("edges[{}]: {} -> {}, allowed: indices of the {} variables", i, e.from, e.to, count);
+    }
+  }
+}
+
+Graph from_proto(const pb::Graph& stored) {
+  Graph graph;
+  graph.model = stored.model();
+  graph.batch_size = stored.batch_size();
+  for (const pb::Variable& s : stored.variables()) {
+    Variable v;
+    v.name = s.name();
+    v.shape.assign(s.shape().begin(), s.shape().end());
+    if (!s.dtype().empty()) v.dtype = s.dtype();
+    v.sparse = s.sparse();
+    v.ready_order = s.ready_order();
+    v.forward_s = s.forward_s();
+    v.backward_s = s.backward_s();
+    v.flops = s.flops();
+    v.rows_per_step = s.rows_per_step();
+    graph.variables.push_back(std::move(v));
+  }
+  for (const pb::Edge& e : stored.edges()) graph.edges.push_back({e.from(), e.to()});
+  check(graph);
+  return graph;
+}
+
+pb::Graph to_proto(const Graph& graph) {
+  pb::Graph stored;
+  stored.set_model(graph.model);
+  stored.set_batch_size(graph.batch_size);
+  for (const Variable& v : graph.variables) {
+    pb::Variable& s = *stored.add_variables();
+    s.set_name(v.name);
+    for (const int64_t dim : v.shape) s.add_shape(dim);
+    s.set_dtype(v.dtype);
+    s.set_sparse(v.sparse);
+    s.set_ready_order(v.ready_order);
+    s.set_forward_s(v.forward_s);
+    s.set_backward_s(v.backward_s);
+    s.set_flops(v.flops);
+    s.set_rows_per_step(v.rows_per_step);
+    s.set_bytes(v.bytes());
+  }
+  for (const Edge& e : graph.edges) {
+    pb::Edge& s = *stored.add_edges();
+    s.set_from(e.from);
+    s.set_to(e.to);
+  }
+  stored.set_bytes(graph.bytes());
+  stored.set_compute_s(graph.compute_s());
+  return stored;
+}
+
+}  // namespace
+
+int64_t Variable::elements() const {
+  int64_t product = 1;
+  for (const int64_t dim : shape) product *= dim;
+  return product;
+}
+
+int64_t Variable::element_size() const {
+  const int64_t size = size_of(dtype);
+  if (size == 0)
+    bad_input("variable {}: dtype is \"{}\", allowed: float16, bfloat16, float32, float64", name, dtype);
+  return size;
+}
+
+int64_t Graph::bytes() const {
+  int64_t sum = 0;
+  for (const Variable& v : variables) sum += v.bytes();
+  return sum;
+}
+
+double Graph::compute_s() const {
+  double sum = 0;
+  for (const Variable& v : variables) sum += v.forward_s + v.backward_s;
+  return sum;
+}
+
+int Graph::find(const std::string& name) const {
+  for (size_t i = 0; i < variables.size(); ++i) {
+    if (variables[i].name == name) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+// Written by hand rather than by protobuf, which prints every int64 as a string: scripts
+// that read `shape` and `bytes` want numbers. protobuf's parser takes both.
+std::string to_json(const Graph& graph) {
+  using Json = nlohmann::ordered_json;
+  Json variables = Json::array();
+  for (const Variable& v : graph.variables) {
+    variables.push_back({{"name", v.name},
+                         {"shape", v.shape},
+                         {"dtype", v.dtype},
+                         {"sparse", v.sparse},
+                         {"bytes", v.bytes()},
+                         {"ready_order", v.ready_order},
+                         {"forward_s", v.forward_s},
+                         {"backward_s", v.backward_s},
+                         {"flops", v.flops},
+                         {"rows_per_step", v.rows_per_step}});
+  }
+  Json edges = Json::array();
+  for (const Edge& e : graph.edges) edges.push_back({{"from", e.from}, {"to", e.to}});
+  const Json document = {{"model", graph.model},   {"batch_size", graph.batch_size},
+                         {"bytes", graph.bytes()}, {"compute_s", graph.compute_s()},
+                         {"variables", variables}, {"edges", edges}};
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string to_binary(const Graph& graph) { return to_proto(graph).SerializeAsString(); }
+
+Graph graph_from_json(const std::string& text) {
+  pb::Graph stored;
+  const auto status = google::protobuf::util::JsonStringToMessage(text, &stored);
+  if (!status.ok()) bad_input("not a graph in JSON: {}", one_line(std::string(status.message())));
+  return from_proto(stored);
+}
+
+Graph graph_from_binary(const std::string& bytes) {
+  pb::Graph stored;
+  if (!stored.ParseFromString(bytes)) bad_input("not a graph in protobuf's binary form (see graph.proto)");
+  return from_proto(stored);
+}
+
+void save(const Graph& graph, const std::filesystem::path& path) {
+  write_file_atomically(path, path.extension() == ".json" ? to_json(graph) : to_binary(graph));
+}
+
+Graph load(const std::filesystem::path& path) {
+  const std::string content = read_file(path);
+  try {
+    return path.extension() == ".json" ? graph_from_json(content) : graph_from_binary(content);
+  } catch (const InputError& error) {
+    bad_input("{}: {}", path.string(), error.what());
+  }
+}
+
+}  // namespace entrain::graph

@@ -1,0 +1,212 @@
+#include "entrain/lab/lab.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+#include "entrain/base/error.h"
+#include "entrain/base/files.h"
+
+namespace entrain::lab {
+namespace {
+
+cluster::Cluster two_hosts(double gbit) {
+  cluster::Cluster cluster;
+  cluster.kind = cluster::Kind::kLab;
+  for (const char* address : {"198.18.0.1", "198.18.0.2"}) {
+    cluster::Host host;
+    host.address = address;
+    host.bandwidth_gbit = gbit;
+    cluster.hosts.push_back(host);
+  }
+  return cluster;
+}
+
+sockaddr_in endpoint(const std::string& address, int port) {
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_port = htons(static_cast<uint16_t>(port));
+  inet_pton(AF_INET, address.c_str(), &name.sin_addr);
+  return name;
+}
+
+// A connection from host 0 to host 1: .first sends, .second receives.
+std::pair<OwnedFd, OwnedFd> connect_hosts(const Lab& lab) {
+  OwnedFd listener, sender;
+  int port = 0;
+  lab.run_in(1, [&] {
+    listener = OwnedFd(socket(AF_INET, SOCK_STREAM, 0));
+    auto name = endpoint(lab.address(1), 0);
+    socklen_t size = sizeof name;
+    if (bind(listener.get(), reinterpret_cast<sockaddr*>(&name), size) != 0) fail_errno("bind");
+    if (listen(listener.get(), 1) != 0) fail_errno("listen");
+    getsockname(listener.get(), reinterpret_cast<sockaddr*>(&name), &size);
+    port = ntohs(name.sin_port);
+  });
+  lab.run_in(0, [&] {
+    sender = OwnedFd(socket(AF_INET, SOCK_STREAM, 0));
+    const auto name = endpoint(lab.address(1), port);
+    if (connect(sender.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) {
+      fail_errno("connect");
+    }
+  });
+  return {std::move(sender), OwnedFd(accept(listener.get(), nullptr, nullptr))};
+}
+
+double transfer_seconds(const std::pair<OwnedFd, OwnedFd>& link, size_t bytes) {
+  const auto start = Clock::now();
+  std::thread writer([&] {
+    std::vector<char> block(1 << 16);
+    for (size_t sent = 0; sent < bytes;) {
+      const ssize_t n =
+          send(link.first.get(), block.data(), std::min(block.size(), bytes - sent), MSG_NOSIGNAL);
+      if (n <= 0) return;
+      sent += static_cast<size_t>(n);
+    }
+  });
+  std::vector<char> block(1 << 16);
+  for (size_t got = 0; got < bytes;) {
+    const ssize_t n = recv(link.second.get(), block.data(), block.size(), 0);
+    if (n <= 0) break;
+    got += static_cast<size_t>(n);
+  }
+  writer.join();
+  return seconds_since(start);
+}
+
+// The network namespaces that some process is in.
+std::set<std::string> namespaces_in_use() {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::error_code none;
+    const auto name = std::filesystem::read_symlink(entry.path() / "ns/net", none);
+    if (!none) names.insert(name.string());
+  }
+  return names;
+}
+
+std::unique_ptr<Lab> namespace_lab(double gbit, std::string& skip) {
+  skip = why_not(LabMode::kRoot);
+  if (!skip.empty()) skip = "no network namespaces: " + skip;
+  return skip.empty() ? Lab::create(two_hosts(gbit), LabMode::kRoot) : nullptr;
+}
+
+TEST(Lab, HostsReachEachOtherAtTheirBandwidthAndNotTheMachine) {
+  std::string skip;
+  const auto before = read_file("/proc/self/net/dev");
+  const auto lab = namespace_lab(0.1, skip);
+  if (!lab) GTEST_SKIP() << skip;
+  const auto link = connect_hosts(*lab);
+  // 20 MB at 100 Mbit/s is 1.6 s; never faster than the link, however long this machine takes.
+  EXPECT_GT(transfer_seconds(link, 20'000'000), 1.5);
+  const auto devices = [](const std::string& text) { return std::count(text.begin(), text.end(), '\n'); };
+  EXPECT_EQ(devices(before), devices(read_file("/proc/self/net/dev")));
+}
+
+TEST(Lab, ACutHostHearsNothingUntilRestored) {
+  std::string skip;
+  const auto lab = namespace_lab(1, skip);
+  if (!lab) GTEST_SKIP() << skip;
+  const auto link = connect_hosts(*lab);
+  lab->cut(1);
+  ASSERT_EQ(send(link.first.get(), "x", 1, 0), 1);
+  pollfd item{link.second.get(), POLLIN, 0};
+  EXPECT_EQ(poll(&item, 1, 300), 0);
+  lab->restore(1);
+  EXPECT_EQ(poll(&item, 1, 20000), 1);  // TCP sends it again
+}
+
+TEST(Lab, RunInRethrows) {
+  std::string skip;
+  const auto lab = namespace_lab(1, skip);
+  if (!lab) GTEST_SKIP() << skip;
+  EXPECT_THROW(lab->run_in(0, [] { bad_input("no"); }), InputError);
+}
+
+TEST(Lab, NothingIsLeftAfterKill9) {
+  const std::string reason = why_not(LabMode::kRoot);
+  if (!reason.empty()) GTEST_SKIP() << "no network namespaces: " << reason;
+  const auto before = namespaces_in_use();
+  int report[2];
+  ASSERT_EQ(pipe(report), 0);
+  const pid_t owner = fork();
+  if (owner == 0) {
+    const auto lab = Lab::create(two_hosts(1), LabMode::kRoot);
+    ProcessOptions options;
+    options.argv = {"sleep", "100"};
+    options.in_child = [&lab] { return lab->enter(1); };
+    Process process(options);
+    const pid_t pid = process.pid();
+    if (write(report[1], &pid, sizeof pid) != sizeof pid) _exit(1);
+    pause();
+  }
+  pid_t child = 0;
+  ASSERT_EQ(read(report[0], &child, sizeof child), static_cast<ssize_t>(sizeof child));
+  EXPECT_NE(namespaces_in_use(), before);
+  kill(owner, SIGKILL);
+  waitpid(owner, nullptr, 0);
+  const Deadline deadline = Deadline::after(10.0);
+  while (kill(child, 0) == 0 && !deadline.passed())
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  // A namespace without process, descriptor or mount is gone: there was never a name to keep it.
+  EXPECT_NE(kill(child, 0), 0);
+  EXPECT_EQ(namespaces_in_use(), before);
+}
+
+// In a process of its own, which drops its privileges: 0 works, 1 failed, 2 no user namespaces here.
+TEST(Lab, WorksWithoutPrivilegeInAUserNamespace) {
+  const pid_t child = fork();
+  if (child == 0) {
+    int code = 1;
+    try {
+      if (getuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0)) fail_errno("setuid");
+      prctl(PR_SET_DUMPABLE, 1);  // or /proc/self would stay root's, unlike after an exec
+      const std::string reason = why_not(LabMode::kUserNamespace);
+      if (!reason.empty()) {
+        fmt::print("{}\n", reason);
+        fflush(stdout);
+        _exit(2);
+      }
+      const auto lab = Lab::create(two_hosts(0.1), LabMode::kUserNamespace);
+      code = transfer_seconds(connect_hosts(*lab), 5'000'000) > 0.35 ? 0 : 1;
+    } catch (const std::exception& e) {
+      fmt::print(stderr, "{}\n", e.what());
+    }
+    _exit(code);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "no user namespaces here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(Lab, WithoutNamespacesItUsesLoopbackAndAsksTheProgramToShape) {
+  const auto lab = Lab::create(two_hosts(0.3), LabMode::kUserSpace);
+  EXPECT_EQ(lab->address(1), "127.0.0.2");
+  EXPECT_DOUBLE_EQ(lab->shape_gbit(1), 0.3);
+  EXPECT_GT(connect_hosts(*lab).second.get(), 0);
+  EXPECT_THROW(lab->cut(0), Error);
+}
+
+TEST(LabMode, EnvironmentOverrideIsChecked) {
+  setenv("ENTRAIN_LAB", "docker", 1);
+  EXPECT_THROW(mode_from_environment(), InputError);
+  setenv("ENTRAIN_LAB", "user", 1);
+  EXPECT_EQ(mode_from_environment(), LabMode::kUserNamespace);
+  unsetenv("ENTRAIN_LAB");
+  EXPECT_EQ(mode_from_environment(), std::nullopt);
+}
+
+}  // namespace
+}  // namespace entrain::lab

@@ -1,0 +1,126 @@
+#include "entrain/models/bert.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "entrain/models/synthetic.h"
+
+namespace entrain::models {
+namespace {
+
+namespace nn = torch::nn;
+namespace F = torch::nn::functional;
+
+constexpr int64_t kMask = 0;
+
+nn::LayerNorm norm_of(int64_t width) { return nn::LayerNorm(nn::LayerNormOptions({width}).eps(1e-12)); }
+
+// One encoder layer: attention and a feed-forward network, each added to its input and then normalized.
+struct EncoderImpl : nn::Module {
+  explicit EncoderImpl(const BertOptions& options) : heads(options.heads), dropout(options.dropout) {
+    const int64_t h = options.hidden;
+    query = register_module("query", nn::Linear(h, h));
+    key = register_module("key", nn::Linear(h, h));
+    value = register_module("value", nn::Linear(h, h));
+    output = register_module("output", nn::Linear(h, h));
+    norm1 = register_module("norm1", norm_of(h));
+    up = register_module("up", nn::Linear(h, 4 * h));
+    down = register_module("down", nn::Linear(4 * h, h));
+    norm2 = register_module("norm2", norm_of(h));
+  }
+
+  torch::Tensor forward(const torch::Tensor& x) {
+    const auto y = norm1(x + drop(output(attend(x))));
+    return norm2(y + drop(down(torch::gelu(up(y)))));
+  }
+
+  torch::Tensor attend(const torch::Tensor& x) {
+    const int64_t n = x.size(0), length = x.size(1), width = x.size(2) / heads;
+    const auto split = [&](const torch::Tensor& t) {
+      return t.view({n, length, heads, width}).transpose(1, 2);
+    };
+    const auto q = split(query(x)), k = split(key(x)), v = split(value(x));
+    const auto scores = torch::matmul(q, k.transpose(2, 3)) / std::sqrt(static_cast<double>(width));
+    return torch::matmul(drop(torch::softmax(scores, -1)), v).transpose(1, 2).reshape(x.sizes());
+  }
+
+  torch::Tensor drop(const torch::Tensor& x) const {
+    return dropout > 0 ? torch::dropout(x, dropout, is_training()) : x;
+  }
+
+  int64_t heads;
+  double dropout;
+  nn::Linear query{nullptr}, key{nullptr}, value{nullptr}, output{nullptr}, up{nullptr}, down{nullptr};
+  nn::LayerNorm norm1{nullptr}, norm2{nullptr};
+};
+TORCH_MODULE(Encoder);
+
+class Bert : public Model {
+ public:
+  explicit Bert(const BertOptions& options) : options_(options) {
+    const int64_t h = options.hidden;
+    tokens_ = register_module("tokens", nn::Embedding(options.vocabulary, h));
+    positions_ = register_module("positions", nn::Embedding(options.positions, h));
+    segments_ = register_module("segments", nn::Embedding(2, h));
+    norm_ = register_module("norm", norm_of(h));
+    for (int64_t i = 0; i < options.layers; ++i) encoder_->push_back(Encoder(options));
+    register_module("encoder", encoder_);
+    transform_ = register_module("transform", nn::Linear(h, h));
+    transform_norm_ = register_module("transform_norm", norm_of(h));
+    decoder_bias_ = register_parameter("decoder_bias", torch::zeros({options.vocabulary}));
+    initialize();
+  }
+
+  torch::Tensor loss(const Batch& batch) override {
+    auto x = encoder_->forward(norm_(embed(batch.input)));
+    const auto masked = batch.target.select(1, 0), labels = batch.target.select(1, 1);
+    x = x.gather(1, masked.unsqueeze(2).expand({-1, -1, options_.hidden}));
+    x = transform_norm_(torch::gelu(transform_(x)));
+    const auto logits = F::linear(x, tokens_->weight, decoder_bias_);
+    return F::cross_entropy(logits.flatten(0, 1), labels.flatten());
+  }
+
+  Batch synthetic(int64_t batch_size, torch::Generator& generator) const override {
+    const int64_t length = options_.sequence;
+    const int64_t masks = std::max<int64_t>(1, std::llround(0.15 * static_cast<double>(length)));
+    auto tokens = synthetic_tokens(batch_size, length, options_.vocabulary - 1, generator) + 1;
+    const auto positions = std::get<1>(torch::rand({batch_size, length}, generator).topk(masks, 1));
+    const auto labels = tokens.gather(1, positions);
+    return {tokens.scatter(1, positions, kMask), torch::stack({positions, labels}, 1)};
+  }
+
+ private:
+  // Segment 0 is the first half of the sequence, segment 1 the second.
+  torch::Tensor embed(const torch::Tensor& input) {
+    const auto place = torch::arange(input.size(1), input.options());
+    const auto segment = (place * 2 >= input.size(1)).to(torch::kInt64);
+    auto x = tokens_(input);  // one statement each: the order of use is part of G
+    x = x + positions_(place);
+    return x + segments_(segment);
+  }
+
+  // Normal with deviation 0.02, as published; zero biases.
+  void initialize() {
+    torch::NoGradGuard no_grad;
+    for (auto& item : named_parameters()) {
+      if (item.value().dim() > 1) {
+        item.value().normal_(0, 0.02);
+      } else if (item.key().find("norm") == std::string::npos) {
+        item.value().zero_();
+      }
+    }
+  }
+
+  BertOptions options_;
+  nn::Embedding tokens_{nullptr}, positions_{nullptr}, segments_{nullptr};
+  nn::LayerNorm norm_{nullptr}, transform_norm_{nullptr};
+  nn::Sequential encoder_;
+  nn::Linear transform_{nullptr};
+  torch::Tensor decoder_bias_;
+};
+
+}  // namespace
+
+std::shared_ptr<Model> make_bert(const BertOptions& options) { return std::make_shared<Bert>(options); }
+
+}  // namespace entrain::models

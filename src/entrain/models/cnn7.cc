@@ -1,0 +1,46 @@
+#include "entrain/models/cnn7.h"
+
+#include "entrain/models/synthetic.h"
+
+namespace entrain::models {
+namespace {
+
+namespace nn = torch::nn;
+
+constexpr int64_t kSide = 28;
+
+class Cnn7 : public Model {
+ public:
+  explicit Cnn7(const Cnn7Options& options) : options_(options) {
+    const int64_t width = options.width;
+    conv1_ = register_module("conv1", nn::Conv2d(3, width, 5));
+    conv2_ = register_module("conv2", nn::Conv2d(width, 2 * width, 5));
+    conv3_ = register_module("conv3", nn::Conv2d(2 * width, width, 3));
+    fc1_ = register_module("fc1", nn::Linear(width * 2 * 2, options.hidden));
+    fc2_ = register_module("fc2", nn::Linear(options.hidden, options.classes));
+  }
+
+  torch::Tensor loss(const Batch& batch) override {
+    auto x = torch::max_pool2d(torch::relu(conv1_(batch.input)), 2);
+    x = torch::max_pool2d(torch::relu(conv2_(x)), 2);
+    x = torch::relu(conv3_(x)).flatten(1);
+    x = torch::relu(fc1_(x));
+    if (options_.dropout > 0) x = torch::dropout(x, options_.dropout, is_training());
+    return nn::functional::cross_entropy(fc2_(x), batch.target);
+  }
+
+  Batch synthetic(int64_t batch_size, torch::Generator& generator) const override {
+    return synthetic_images(batch_size, kSide, options_.classes, generator);
+  }
+
+ private:
+  Cnn7Options options_;
+  nn::Conv2d conv1_{nullptr}, conv2_{nullptr}, conv3_{nullptr};
+  nn::Linear fc1_{nullptr}, fc2_{nullptr};
+};
+
+}  // namespace
+
+std::shared_ptr<Model> make_cnn7(const Cnn7Options& options) { return std::make_shared<Cnn7>(options); }
+
+}  // namespace entrain::models

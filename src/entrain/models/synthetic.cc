@@ -1,0 +1,21 @@
+#include "entrain/models/synthetic.h"
+
+namespace entrain::models {
+
+Batch synthetic_images(int64_t batch_size, int64_t side, int64_t classes, torch::Generator& generator) {
+  const auto target = torch::randint(classes, {batch_size}, generator, torch::kInt64);
+  const auto angle = torch::arange(side) * (2 * M_PI / static_cast<double>(side));
+  const auto wave = torch::cos((target + 1).unsqueeze(1) * angle.unsqueeze(0)).view({batch_size, 1, 1, side});
+  return {torch::randn({batch_size, 3, side, side}, generator) * 0.5 + wave, target};
+}
+
+torch::Tensor synthetic_tokens(int64_t batch_size, int64_t length, int64_t vocabulary,
+                               torch::Generator& generator) {
+  std::vector<torch::Tensor> columns{torch::randint(vocabulary, {batch_size}, generator, torch::kInt64)};
+  while (static_cast<int64_t>(columns.size()) < length) {
+    columns.push_back((columns.back() * 31 + 17).remainder(vocabulary));
+  }
+  return torch::stack(columns, 1);
+}
+
+}  // namespace entrain::models

@@ -1,0 +1,16 @@
+// Made-up data that can be learned.
+#pragma once
+
+#include "entrain/models/model.h"
+
+namespace entrain::models {
+
+// Noise over waves along the width, whose frequency is the class: input (N, 3, side, side), target (N).
+Batch synthetic_images(int64_t batch_size, int64_t side, int64_t classes, torch::Generator& generator);
+
+// Sequences (N, length) of tokens in [0, vocabulary): the first is random, each other follows from the one
+// before it.
+torch::Tensor synthetic_tokens(int64_t batch_size, int64_t length, int64_t vocabulary,
+                               torch::Generator& generator);
+
+}  // namespace entrain::models

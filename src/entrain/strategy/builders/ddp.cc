@@ -1,0 +1,18 @@
+// PyTorch DistributedDataParallel's way: buckets of 25 MiB in the order in which gradients become ready
+// (about the reverse of the variables), the first of 1 MiB. A bucket closes once it has reached its limit.
+#include "entrain/strategy/builders/builders.h"
+#include "entrain/strategy/builders/parts.h"
+
+namespace entrain::strategy {
+
+Configs build_ddp(const graph::Graph& graph, const cluster::Cluster&, uint64_t) {
+  const std::vector<int> groups = merge_groups(graph, {1 << 20, 25 << 20, false});
+  Configs configs;
+  for (size_t i = 0; i < graph.variables.size(); ++i) {
+    const graph::Variable& v = graph.variables[i];
+    configs.push_back(cut(v, 0, 1, [&](int64_t) { return collective_for(v, groups[i]); }));
+  }
+  return configs;
+}
+
+}  // namespace entrain::strategy

@@ -1,0 +1,23 @@
+// Every variable on one server: the host with the fastest link. Hosts without workers win ties, for a
+// worker's own traffic would share their link; then the first listed wins.
+#include "entrain/strategy/builders/builders.h"
+#include "entrain/strategy/builders/parts.h"
+
+namespace entrain::strategy {
+
+Configs build_ps(const graph::Graph& graph, const cluster::Cluster& cluster, uint64_t) {
+  const cluster::Host* server = &cluster.hosts.front();
+  for (const cluster::Host& host : cluster.hosts) {
+    const bool faster = host.bandwidth_gbit > server->bandwidth_gbit;
+    const bool tie = host.bandwidth_gbit == server->bandwidth_gbit;
+    if (faster || (tie && host.server_only() && !server->server_only())) server = &host;
+  }
+  const ParameterServer ps{server->address, has_shared_hosts(cluster), true, 0};
+  Configs configs;
+  for (const graph::Variable& v : graph.variables) {
+    configs.push_back(cut(v, 0, 1, [&](int64_t) { return ps; }));
+  }
+  return configs;
+}
+
+}  // namespace entrain::strategy

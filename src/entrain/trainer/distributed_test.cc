@@ -1,0 +1,167 @@
+#include "entrain/trainer/distributed.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "entrain/base/error.h"
+#include "entrain/models/registry.h"
+#include "entrain/strategy/builders/registry.h"
+#include "entrain/trainer/server.h"
+#include "support/jobs.h"
+
+namespace entrain {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<torch::Tensor> copies(const torch::nn::Module& module) {
+  std::vector<torch::Tensor> result;
+  for (const auto& parameter : module.parameters()) result.push_back(parameter.detach().clone());
+  return result;
+}
+
+models::Batch batch_of(const models::Model& model, int rank, int step) {
+  auto generator = at::detail::createCPUGenerator(static_cast<uint64_t>(1000 * rank + step));
+  return model.synthetic(2, generator);
+}
+
+// Parameters of rank 0 after six steps, with the strategy of each step given.
+std::vector<torch::Tensor> train(const std::string& cluster, const std::vector<std::string>& strategies,
+                                 bool overlap_forward = true, const std::string& name = "vgg16-small") {
+  std::vector<torch::Tensor> result;
+  testing::run_job(cluster, [&](Context& context) {
+    if (!context.trains()) return serve(context);
+    const auto model = models::make_model(name, 7);
+    torch::optim::Adam optimizer(model->parameters(), 1e-3);
+    Distributed distributed(context, *model, optimizer, {strategies[0], 0, overlap_forward});
+    for (int step = 0; step < 6; ++step) {
+      const std::string& wanted = strategies[step % strategies.size()];
+      if (step > 0 && wanted != distributed.strategy().id) {
+        distributed.switch_strategy(strategy::build(wanted, distributed.graph(), context.cluster));
+      }
+      distributed.step(model->loss(batch_of(*model, context.rank(), step)));
+    }
+    distributed.finish();
+    if (context.rank() == 0) result = copies(*model);
+  });
+  return result;
+}
+
+void expect_close(const std::vector<torch::Tensor>& a, const std::vector<torch::Tensor>& b,
+                  double tolerance) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_LE((a[i] - b[i]).norm().item<double>(), tolerance * a[i].norm().item<double>())
+        << "parameter " << i;
+  }
+}
+
+TEST(Distributed, SwitchingStrategiesInMidTrainingChangesNothing) {
+  const auto plain = train("lab:3x1gbit", {"allreduce"});
+  expect_close(plain,
+               train("lab:3x1gbit", {"allreduce", "ps", "byteps", "random-axis-allreduce", "ddp", "ps-lb"}),
+               1e-4);
+  expect_close(plain, train("lab:3x1gbit+1x1gbit/server", {"ps", "allreduce", "partitioned-ps"}), 1e-4);
+}
+
+TEST(Distributed, RunsRepeatBitForBit) {
+  for (const char* strategy : {"allreduce", "ps"}) {
+    expect_close(train("lab:4x1gbit", {strategy}), train("lab:4x1gbit", {strategy}), 0);
+  }
+}
+
+TEST(Distributed, ForwardThatStartsEarlyReadsOnlyUpdatedParameters) {
+  for (const char* model : {"vgg16-small", "lstm-small", "bert-small"}) {
+    expect_close(train("lab:2x1gbit", {"allreduce"}, true, model),
+                 train("lab:2x1gbit", {"allreduce"}, false, model), 0);
+  }
+}
+
+TEST(Distributed, OneRankIsPlainTraining) {
+  const auto model = models::make_model("vgg16-small", 7);
+  torch::optim::Adam optimizer(model->parameters(), 1e-3);
+  for (int step = 0; step < 6; ++step) {
+    optimizer.zero_grad();
+    model->loss(batch_of(*model, 0, step)).backward();
+    optimizer.step();
+  }
+  expect_close(copies(*model), train("local:1", {"allreduce"}), 0);
+}
+
+TEST(Distributed, AllRanksStartFromRankZerosParameters) {
+  testing::run_job("local:3", [](Context& context) {
+    const auto model = models::make_model("vgg16-small", 50 + static_cast<uint64_t>(context.rank()));
+    torch::optim::SGD optimizer(model->parameters(), 0.0);
+    const Distributed distributed(context, *model, optimizer, {});
+    const auto expected = models::make_model("vgg16-small", 50);
+    expect_close(copies(*expected), copies(*model), 0);
+  });
+}
+
+// A branch that only some ranks take: the others count as zero.
+struct Branching : torch::nn::Module {
+  Branching()
+      : a(register_module("a", torch::nn::Linear(3, 1))), b(register_module("b", torch::nn::Linear(3, 1))) {}
+  torch::nn::Linear a, b;
+};
+
+TEST(Distributed, VariableThatARankDoesNotUseCountsAsZero) {
+  testing::run_job("local:2", [](Context& context) {
+    Branching model;
+    torch::optim::SGD optimizer(model.parameters(), 1.0);
+    Distributed distributed(context, model, optimizer, {});
+    const torch::Tensor before = model.b->bias.detach().clone();
+    for (int step = 0; step < 2; ++step) {
+      const torch::Tensor x = torch::ones({1, 3});
+      distributed.step(
+          (context.rank() == 0 ? model.a->forward(x) + model.b->forward(x) : model.a->forward(x)).sum());
+      distributed.finish();
+    }
+    EXPECT_FLOAT_EQ((before - model.b->bias).item<float>(),
+                    2 * 0.5f);  // d(loss)/d(bias) = 1 on one of two ranks
+  });
+}
+
+TEST(Distributed, RanksWithDifferentModelsFailNamingTheVariable) {
+  try {
+    testing::run_job("local:2", [](Context& context) {
+      auto model = torch::nn::Linear(context.rank() == 0 ? 3 : 4, context.rank() == 0 ? 4 : 3);
+      torch::optim::SGD optimizer(model->parameters(), 0.1);
+      Distributed distributed(context, *model, optimizer, {});
+      distributed.step(model->forward(torch::ones({1, context.rank() == 0 ? 3 : 4})).sum());
+      distributed.finish();
+    });
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("weight"));
+  }
+}
+
+TEST(Distributed, AFailingRankEndsTheOthers) {
+  try {
+    testing::run_job("local:3", [](Context& context) {
+      const auto model = models::make_model("vgg16-small", 7);
+      torch::optim::SGD optimizer(model->parameters(), 0.1);
+      Distributed distributed(context, *model, optimizer, {});
+      for (int step = 0; step < 3; ++step) {
+        if (context.rank() == 1 && step == 2) throw Error("rank 1 runs out of luck");
+        distributed.step(model->loss(batch_of(*model, context.rank(), step)));
+      }
+      distributed.finish();
+    });
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("rank 1"));
+  }
+}
+
+TEST(Distributed, LbfgsIsRefused) {
+  testing::run_job("local:1", [](Context& context) {
+    auto model = torch::nn::Linear(2, 2);
+    torch::optim::LBFGS optimizer(model->parameters());
+    EXPECT_THROW(Distributed(context, *model, optimizer, {}), InputError);
+  });
+}
+
+}  // namespace
+}  // namespace entrain

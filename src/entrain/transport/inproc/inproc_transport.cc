@@ -1,0 +1,321 @@
+#include "entrain/transport/inproc/inproc_transport.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "entrain/base/error.h"
+#include "entrain/transport/match_table.h"
+
+namespace entrain::transport {
+namespace {
+
+// A message whose receive is not posted yet: the sender's own memory, or a copy of it once the
+// sender has closed.
+struct Arrival {
+  std::optional<PostedSend> send;
+  Payload copy;
+
+  size_t size() const { return send ? total_size(send->data) : copy.size(); }
+  std::vector<ConstBytes> data() const { return send ? send->data : std::vector<ConstBytes>{copy.bytes()}; }
+};
+
+// Callbacks to run once the lock is released, each with the rank it belongs to.
+struct Ending {
+  int rank;
+  Done done;
+  Result result;
+};
+using Endings = std::vector<Ending>;
+
+// All ranks under one lock: this transport serves tests and single-rank jobs, not speed.
+class World {
+ public:
+  explicit World(int size) : ranks_(size) {
+    if (size > 1) timer_ = std::thread([this] { watch_deadlines(); });
+  }
+  ~World() {
+    {
+      std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    if (timer_.joinable()) timer_.join();
+  }
+
+  int size() const { return static_cast<int>(ranks_.size()); }
+
+  void post_send(int rank, PostedSend send) {
+    std::unique_lock lock(mutex_);
+    if (refuse(lock, rank, send)) return;
+    Rank& receiver = ranks_[send.peer];
+    const int peer = send.peer;
+    if (receiver.closed) {
+      const auto error = gone_error(rank, peer, describe_send(send));
+      Endings endings;
+      endings.push_back({rank, std::move(send.done), {}});
+      return end_with(lock, std::move(endings), error);
+    }
+    watch(send.deadline);
+    auto recv = receiver.table.arrive(rank, send.tag, [&] { return Arrival{std::move(send), {}}; });
+    if (recv) transfer(lock, rank, Arrival{std::move(send), {}}, peer, std::move(*recv));
+  }
+
+  void post_recv(int rank, PostedRecv recv) {
+    std::unique_lock lock(mutex_);
+    if (refuse(lock, rank, recv)) return;
+    watch(recv.deadline);
+    auto arrival = ranks_[rank].table.post(recv);
+    if (arrival) return transfer(lock, arrival->first, std::move(arrival->second), rank, std::move(recv));
+    fail_if_someone_is_gone(lock, rank);
+  }
+
+  void close(int rank, const std::string& reason) {
+    std::unique_lock lock(mutex_);
+    Rank& self = ranks_[rank];
+    if (!reason.empty() && !error_ && !self.closed) end_with(lock, {}, closed_error(rank, reason));
+    if (!lock) lock.lock();
+    if (!self.closed) {
+      self.closed = true;
+      end_own_operations(lock, rank);
+      lock.lock();
+      for (int other = 0; other < size(); ++other) {
+        fail_if_someone_is_gone(lock, other);
+        if (!lock) lock.lock();
+      }
+    }
+    changed_.wait(lock, [&] { return self.transfers == 0 && self.endings.empty() && !self.draining; });
+  }
+
+  uint64_t bytes_sent(int rank) const { return ranks_[rank].bytes_sent; }
+
+ private:
+  struct Rank {
+    MatchTable<Arrival> table;
+    bool closed = false;
+    int transfers = 0;           // copies under way that end in a callback of this rank
+    std::deque<Ending> endings;  // callbacks to run, and whether a thread does so
+    bool draining = false;
+    std::atomic<uint64_t> bytes_sent = 0;
+  };
+
+  // Ends an operation at once when the job has failed or the rank is closed.
+  bool refuse(std::unique_lock<std::mutex>& lock, int rank, Posted& op) {
+    if (!error_ && !ranks_[rank].closed) return false;
+    Endings endings;
+    endings.push_back({rank, std::move(op.done), {}});
+    endings[0].result.error = error_ ? error_ : closed_error(rank, "");
+    run(lock, std::move(endings));
+    return true;
+  }
+
+  // Moves the bytes, unlocked: both operations have left the tables, so nobody else ends them.
+  void transfer(std::unique_lock<std::mutex>& lock, int sender, Arrival arrival, int receiver,
+                PostedRecv recv) {
+    const size_t size = arrival.size();
+    if (!recv.into.empty() && total_size(recv.into) != size) {
+      Endings endings;
+      if (arrival.send) endings.push_back({sender, std::move(arrival.send->done), {}});
+      const auto error = size_error(receiver, recv, sender, size);
+      endings.push_back({receiver, std::move(recv.done), {}});
+      return end_with(lock, std::move(endings), error);
+    }
+    ++ranks_[sender].transfers, ++ranks_[receiver].transfers;
+    lock.unlock();
+    Result received{.peer = sender, .payload = {}, .error = nullptr};
+    if (!recv.into.empty()) {
+      copy_spans(arrival.data(), recv.into);
+    } else if (arrival.send) {
+      received.payload = Payload(size);
+      copy_spans(arrival.data(), {received.payload.bytes()});
+    } else {
+      received.payload = std::move(arrival.copy);
+    }
+    ranks_[sender].bytes_sent += size;
+    Endings endings;
+    if (arrival.send) {
+      endings.push_back(
+          {sender, std::move(arrival.send->done), {.peer = receiver, .payload = {}, .error = nullptr}});
+    }
+    endings.push_back({receiver, std::move(recv.done), std::move(received)});
+    lock.lock();
+    --ranks_[sender].transfers, --ranks_[receiver].transfers;
+    run(lock, std::move(endings));
+  }
+
+  // The first failure ends every posted operation of every rank.
+  void end_with(std::unique_lock<std::mutex>& lock, Endings endings, std::exception_ptr error) {
+    if (!error_) error_ = error;
+    for (int rank = 0; rank < size(); ++rank) {
+      auto& table = ranks_[rank].table;
+      table.for_each_recv([&](PostedRecv& recv) { endings.push_back({rank, std::move(recv.done), {}}); });
+      table.for_each_arrival([&](int sender, Arrival& arrival) {
+        if (arrival.send) endings.push_back({sender, std::move(arrival.send->done), {}});
+      });
+      table.clear();
+    }
+    for (Ending& ending : endings) ending.result.error = error_;
+    run(lock, std::move(endings));
+  }
+
+  // An orderly close: what was sent stays deliverable, as a copy; what was awaited ends.
+  void end_own_operations(std::unique_lock<std::mutex>& lock, int rank) {
+    Endings endings;
+    ranks_[rank].table.for_each_recv([&](PostedRecv& recv) {
+      endings.push_back({rank, std::move(recv.done), {}});
+      endings.back().result.error = closed_error(rank, "");
+    });
+    ranks_[rank].table.clear_recvs();
+    for (Rank& other : ranks_) {
+      other.table.for_each_arrival([&](int sender, Arrival& arrival) {
+        if (sender != rank || !arrival.send) return;
+        arrival.copy = Payload(arrival.size());
+        copy_spans(arrival.send->data, {arrival.copy.bytes()});
+        endings.push_back({rank, std::move(arrival.send->done), {}});
+        arrival.send.reset();
+      });
+    }
+    run(lock, std::move(endings));
+  }
+
+  // Unlocks when something fails.
+  void fail_if_someone_is_gone(std::unique_lock<std::mutex>& lock, int rank) {
+    if (error_) return;
+    bool all_gone = true;
+    for (int peer = 0; peer < size(); ++peer) all_gone &= peer == rank || ranks_[peer].closed;
+    const PostedRecv* hopeless = ranks_[rank].table.oldest_recv(
+        [&](const PostedRecv& recv) { return recv.peer == kAnyPeer ? all_gone : ranks_[recv.peer].closed; });
+    if (hopeless) return end_with(lock, {}, gone_error(rank, hopeless->peer, describe_recv(*hopeless)));
+    if (!ranks_[rank].closed) return;
+    std::exception_ptr untaken;  // a message to a rank that will never take it
+    ranks_[rank].table.for_each_arrival([&](int sender, Arrival& arrival) {
+      if (arrival.send && !untaken) untaken = gone_error(sender, rank, describe_send(*arrival.send));
+    });
+    if (untaken) end_with(lock, {}, untaken);
+  }
+
+  // Runs callbacks without the lock, which is released on return. The callbacks of one rank run one
+  // after the other, on whichever thread came first: so they never overlap, and a callback that
+  // completes an operation of a rank further up the stack does not nest deeper.
+  void run(std::unique_lock<std::mutex>& lock, Endings endings) {
+    std::vector<int> touched;
+    for (Ending& ending : endings) {
+      touched.push_back(ending.rank);
+      ranks_[ending.rank].endings.push_back(std::move(ending));
+    }
+    for (const int rank : touched) drain(lock, ranks_[rank]);
+    lock.unlock();
+    changed_.notify_all();
+  }
+
+  void drain(std::unique_lock<std::mutex>& lock, Rank& rank) {
+    if (rank.draining) return;
+    rank.draining = true;
+    while (!rank.endings.empty()) {
+      Ending ending = std::move(rank.endings.front());
+      rank.endings.pop_front();
+      lock.unlock();
+      ending.done(std::move(ending.result));
+      ending.done = nullptr;  // what it captured is gone before close() returns
+      lock.lock();
+    }
+    rank.draining = false;
+  }
+
+  void watch(Deadline deadline) {
+    if (deadline.when() >= next_check_) return;
+    next_check_ = deadline.when();
+    changed_.notify_all();
+  }
+
+  // `next_check_` is never later than the earliest deadline of a posted operation; operations that
+  // end in time leave it too early, which costs one look through the tables.
+  void watch_deadlines() {
+    std::unique_lock lock(mutex_);
+    while (!stopping_) {
+      if (next_check_ == Clock::time_point::max()) {
+        changed_.wait(lock);
+      } else if (Clock::now() < next_check_) {
+        changed_.wait_until(lock, next_check_);
+      } else {
+        check_deadlines(lock);
+        if (!lock) lock.lock();
+      }
+    }
+  }
+
+  void check_deadlines(std::unique_lock<std::mutex>& lock) {
+    next_check_ = Clock::time_point::max();
+    const auto now = Clock::now();
+    std::exception_ptr error;
+    const auto look = [&](int rank, const Posted& op, const auto& describe) {
+      if (op.deadline.when() > now) {
+        next_check_ = std::min(next_check_, op.deadline.when());
+      } else if (!error) {
+        error = deadline_error(rank, op, describe(op));
+      }
+    };
+    for (int rank = 0; rank < size(); ++rank) {
+      ranks_[rank].table.for_each_recv([&](PostedRecv& recv) { look(rank, recv, describe_recv); });
+      ranks_[rank].table.for_each_arrival([&](int sender, Arrival& arrival) {
+        if (arrival.send) look(sender, *arrival.send, describe_send);
+      });
+    }
+    if (error) end_with(lock, {}, error);
+  }
+
+  std::mutex mutex_;  // guards all below
+  std::condition_variable changed_;
+  std::vector<Rank> ranks_;
+  std::exception_ptr error_;
+  Clock::time_point next_check_ = Clock::time_point::max();
+  bool stopping_ = false;
+
+  std::thread timer_;
+};
+
+class InprocTransport : public Transport {
+ public:
+  InprocTransport(std::shared_ptr<World> world, int rank) : world_(std::move(world)), rank_(rank) {}
+  ~InprocTransport() override { InprocTransport::close(""); }
+
+  int rank() const override { return rank_; }
+  int size() const override { return world_->size(); }
+
+  void post_send(int peer, Tag tag, std::vector<ConstBytes> data, SendOptions options, Done done) override {
+    check_peer(*this, peer, false);
+    PostedSend send;
+    static_cast<Posted&>(send) = {peer, tag, options.deadline, Clock::now(), options.what, std::move(done)};
+    send.data = std::move(data);
+    world_->post_send(rank_, std::move(send));
+  }
+
+  void post_recv(int peer, Tag tag, std::vector<Bytes> into, RecvOptions options, Done done) override {
+    check_peer(*this, peer, true);
+    PostedRecv recv;
+    static_cast<Posted&>(recv) = {peer, tag, options.deadline, Clock::now(), options.what, std::move(done)};
+    recv.into = std::move(into);
+    world_->post_recv(rank_, std::move(recv));
+  }
+
+  void close(const std::string& reason) override { world_->close(rank_, reason); }
+  uint64_t bytes_sent() const override { return world_->bytes_sent(rank_); }
+
+ private:
+  std::shared_ptr<World> world_;
+  int rank_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Transport>> make_inproc(int world) {
+  auto shared = std::make_shared<World>(world);
+  std::vector<std::unique_ptr<Transport>> transports;
+  for (int rank = 0; rank < world; ++rank) {
+    transports.push_back(std::make_unique<InprocTransport>(shared, rank));
+  }
+  return transports;
+}
+
+}  // namespace entrain::transport

@@ -1,0 +1,203 @@
+// Finding each other, and who is not let in.
+#include "entrain/transport/rendezvous.h"
+
+#include <gmock/gmock.h>
+#include <sys/socket.h>
+
+#include <cstdlib>
+#include <future>
+
+#include "entrain/base/error.h"
+#include "entrain/transport/tcp/socket.h"
+#include "entrain/transport/tcp/tcp_transport.h"
+
+namespace entrain::transport {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+constexpr const char* kToken = "the job's token";
+
+JobEnvironment job_of(const RendezvousServer& server, int rank, int world) {
+  JobEnvironment job;
+  job.rank = rank;
+  job.world = world;
+  job.rendezvous = server.endpoint();
+  job.token = kToken;
+  return job;
+}
+
+// Joins on another thread; the future holds the error's text, or "" when all went well.
+std::future<std::string> join(JobEnvironment job, double seconds = 30) {
+  return std::async(std::launch::async, [job, seconds]() -> std::string {
+    try {
+      const auto transport = connect_tcp(job, Deadline::after(seconds));
+      barrier(*transport, kControlTags, Deadline::after(30));
+      transport->close("");
+      return "";
+    } catch (const Error& e) {
+      return e.what();
+    }
+  });
+}
+
+Fd stranger(const std::string& endpoint) {
+  std::string error;
+  Fd socket = connect_to(parse_endpoint(endpoint, "test"), "127.0.0.1", Deadline::after(10), error);
+  EXPECT_TRUE(socket) << error;
+  return socket;
+}
+
+TEST(Rendezvous, StrangersDisturbNobody) {
+  const RendezvousServer server({"127.0.0.1", 0, 3, kToken});
+  const Fd silent = stranger(server.endpoint());
+  const Fd junk = stranger(server.endpoint());
+  const std::string garbage(100'000, '\xff');
+  ::send(junk.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL);
+  const Fd liar = stranger(server.endpoint());  // the right magic, then nonsense sizes and no proof
+  const std::string lie = "entrain1" + std::string(76, '\xff');
+  ::send(liar.get(), lie.data(), lie.size(), MSG_NOSIGNAL);
+  std::vector<Fd> crowd;  // more than are ever held unproven
+  for (int i = 0; i < 200; ++i) crowd.push_back(stranger(server.endpoint()));
+  auto impostor = job_of(server, 1, 3);
+  impostor.token = "a guess";
+  EXPECT_THAT(join(impostor).get(), AllOf(HasSubstr("rank 1"), HasSubstr("token")));
+
+  std::vector<std::future<std::string>> ranks;
+  for (int rank = 0; rank < 3; ++rank) ranks.push_back(join(job_of(server, rank, 3)));
+  for (auto& rank : ranks) EXPECT_EQ(rank.get(), "");
+}
+
+TEST(Rendezvous, NamesTheRanksThatDidNotCome) {
+  const RendezvousServer server({"127.0.0.1", 0, 4, kToken});
+  auto zero = join(job_of(server, 0, 4), 1.0);
+  auto two = join(job_of(server, 2, 4), 1.0);
+  EXPECT_THAT(zero.get(), AllOf(HasSubstr("rank 0"), HasSubstr("ranks 1, 3")));
+  // Rank 2 may see rank 0 give up just before it does.
+  EXPECT_THAT(two.get(), AnyOf(HasSubstr("ranks 1, 3"), HasSubstr("ranks 0, 1, 3")));
+}
+
+TEST(Rendezvous, AnotherWorldSizeFailsAllAndNamesBoth) {
+  const RendezvousServer server({"127.0.0.1", 0, 3, kToken});
+  auto zero = join(job_of(server, 0, 3));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_THAT(join(job_of(server, 1, 5)).get(), AllOf(HasSubstr("5"), HasSubstr("3"), HasSubstr("rank 1")));
+  EXPECT_THAT(zero.get(), AllOf(HasSubstr("5"), HasSubstr("3"), HasSubstr("rank 1")));
+}
+
+TEST(Rendezvous, ARankThatComesTwiceFailsAll) {
+  const RendezvousServer server({"127.0.0.1", 0, 3, kToken});
+  std::vector<std::future<std::string>> ranks;
+  for (const int rank : {0, 1, 1}) ranks.push_back(join(job_of(server, rank, 3)));
+  for (auto& rank : ranks) EXPECT_THAT(rank.get(), HasSubstr("two processes came as rank 1"));
+}
+
+TEST(Rendezvous, AbortReachesWhoWaitsAndWhoComesLater) {
+  RendezvousServer server({"127.0.0.1", 0, 3, kToken});
+  auto zero = join(job_of(server, 0, 3));
+  server.abort("rank 2 exited with status 139");
+  EXPECT_THAT(zero.get(), HasSubstr("rank 2 exited with status 139"));
+  EXPECT_THAT(join(job_of(server, 1, 3)).get(), HasSubstr("rank 2 exited with status 139"));
+}
+
+TEST(Rendezvous, ARankMayComeBeforeTheServer) {
+  std::string endpoint;
+  {
+    const RendezvousServer earlier({"127.0.0.1", 0, 1, kToken});
+    endpoint = earlier.endpoint();
+  }
+  JobEnvironment job;
+  job.world = 2;
+  job.token = kToken;
+  job.rendezvous = endpoint;
+  auto zero = join(job);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const RendezvousServer server({"127.0.0.1", parse_endpoint(endpoint, "test").port, 2, kToken});
+  auto one = join(job_of(server, 1, 2));
+  EXPECT_EQ(zero.get(), "");
+  EXPECT_EQ(one.get(), "");
+}
+
+TEST(Rendezvous, APortInUseIsNamed) {
+  const RendezvousServer server({"127.0.0.1", 0, 2, kToken});
+  const Endpoint taken = parse_endpoint(server.endpoint(), "test");
+  try {
+    const RendezvousServer second({"127.0.0.1", taken.port, 2, kToken});
+    FAIL() << "two servers on one port";
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr(server.endpoint()));
+  }
+}
+
+TEST(Rendezvous, AnUnreachableServerIsNamed) {
+  JobEnvironment job;
+  job.world = 2;
+  job.token = kToken;
+  {
+    const RendezvousServer earlier({"127.0.0.1", 0, 1, kToken});
+    job.rendezvous = earlier.endpoint();
+  }
+  EXPECT_THAT(join(job, 0.3).get(), HasSubstr(job.rendezvous));
+}
+
+// Environment variables of a test, unset at its end.
+class JobEnvironmentTest : public ::testing::Test {
+ protected:
+  void set(const std::vector<std::string>& variables) {
+    for (const std::string& variable : variables) {
+      const size_t equals = variable.find('=');
+      names_.push_back(variable.substr(0, equals));
+      ::setenv(names_.back().c_str(), variable.substr(equals + 1).c_str(), 1);
+    }
+  }
+  void TearDown() override {
+    for (const auto& name : names_) ::unsetenv(name.c_str());
+  }
+  std::string error() {
+    JobEnvironment job;
+    try {
+      job_from_environment(job);
+    } catch (const InputError& e) {
+      return e.what();
+    }
+    return "no InputError";
+  }
+
+ private:
+  std::vector<std::string> names_;
+};
+
+TEST_F(JobEnvironmentTest, SurvivesTheEnvironment) {
+  JobEnvironment job{.rank = 3,
+                     .world = 8,
+                     .rendezvous = "10.0.0.1:4400",
+                     .token = "t=x",
+                     .bind_address = "10.0.0.4",
+                     .shape_gbit = 0.5,
+                     .timeout_s = 7.25};
+  set(to_environment(job));
+  JobEnvironment read;
+  ASSERT_TRUE(job_from_environment(read));
+  EXPECT_EQ(to_environment(read), to_environment(job));
+}
+
+TEST_F(JobEnvironmentTest, IsAbsentWithoutARank) {
+  JobEnvironment job;
+  EXPECT_FALSE(job_from_environment(job));
+}
+
+TEST_F(JobEnvironmentTest, NamesWhatIsMissingOrMalformed) {
+  set({"ENTRAIN_RANK=0"});
+  EXPECT_THAT(error(), HasSubstr("ENTRAIN_WORLD"));
+  set({"ENTRAIN_WORLD=2", "ENTRAIN_RENDEZVOUS=nowhere", "ENTRAIN_TOKEN=t"});
+  EXPECT_THAT(error(), AllOf(HasSubstr("ENTRAIN_RENDEZVOUS"), HasSubstr("nowhere")));
+  set({"ENTRAIN_RENDEZVOUS=127.0.0.1:1", "ENTRAIN_RANK=2"});
+  EXPECT_THAT(error(), AllOf(HasSubstr("ENTRAIN_RANK"), HasSubstr("0 to 1")));
+  set({"ENTRAIN_RANK=1", "ENTRAIN_TIMEOUT=soon"});
+  EXPECT_THAT(error(), AllOf(HasSubstr("ENTRAIN_TIMEOUT"), HasSubstr("soon")));
+}
+
+}  // namespace
+}  // namespace entrain::transport

@@ -1,0 +1,237 @@
+// TcpRank's I/O thread: the first failure, deadlines, and how a connection ends.
+#include <linux/sockios.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <cstring>
+#include <limits>
+
+#include "entrain/base/error.h"
+#include "entrain/transport/tcp/tcp_rank.h"
+
+namespace entrain::transport {
+namespace {
+
+// How long a farewell may take to reach the peer. Closing earlier could reset the connection and
+// destroy what the peer has not read yet.
+constexpr auto kLinger = std::chrono::milliseconds(1000);
+
+}  // namespace
+
+// The first failure wins: all that is posted ends with it, and every peer is told.
+void TcpRank::fail(std::exception_ptr error) {
+  if (failed_) return;
+  failed_ = true;
+  std::vector<Done> doomed;
+  const auto doom = [&](Posted& op) { doomed.push_back(std::move(op.done)); };
+  {
+    std::lock_guard lock(mutex_);
+    error_ = error;
+    table_.for_each_recv(doom);
+    table_.clear();
+    for (auto& queue : queues_) {
+      for (auto& [priority, frame] : queue) {
+        if (frame.op) doom(*frame.op);
+      }
+      queue.clear();
+    }
+    for (auto& c : connections_) {
+      if (c->incoming && c->incoming->recv) doom(*c->incoming->recv);
+      c->incoming.reset();
+    }
+  }
+  for (auto& c : connections_) {
+    c->reader.discard();  // before the callbacks: receivers' memory is theirs again
+    for (OutFrame& frame : c->writer.take_untouched()) {
+      if (frame.op) doom(*frame.op);
+    }
+    if (c->socket) c->eof ? drop(*c) : send_abort(*c);
+  }
+  for (Done& done : doomed) done({.peer = kAnyPeer, .payload = {}, .error = error});
+}
+
+void TcpRank::send_abort(Connection& c) {
+  int culprit = rank_;
+  std::string reason;
+  try {
+    std::rethrow_exception(error_);
+  } catch (const PeerError& e) {
+    culprit = e.peer();
+    reason = std::string(e.what()).substr(0, kMaxAbortReason);
+  } catch (const std::exception& e) {
+    reason = std::string(e.what()).substr(0, kMaxAbortReason);
+  }
+  c.linger = Clock::now() + kLinger;
+  c.throttled = false;
+  if (!c.shut) {
+    OutFrame frame;
+    // Sign-extended through the unsigned tag, so that "no rank in particular" survives.
+    frame.header = {FrameType::kAbort, static_cast<Tag>(static_cast<int64_t>(culprit)), reason.size()};
+    frame.text = std::move(reason);
+    c.writer.push(std::move(frame));
+    c.farewell = Farewell::kAbort;
+  }
+  update_events(c);
+  if (!c.blocked) write(c);
+}
+
+// The peer's last byte has been read.
+void TcpRank::on_end(Connection& c, const std::string& how) {
+  c.eof = true;
+  if (failed_) {
+    if (c.writer.empty()) return drop(c);
+    return update_events(c);
+  }
+  const std::string need = describe_need(c);
+  if (c.goodbye) {
+    {
+      std::lock_guard lock(mutex_);
+      gone_[c.peer] = true;
+    }
+    const std::string wanted = describe_need(c);  // now including a receive from any rank, if all are gone
+    if (!wanted.empty()) return fail(gone_error(rank_, c.peer, wanted));
+    if (!closing_ || c.shut) return drop(c);
+    return update_events(c);
+  }
+  if (c.shut) return drop(c);  // both are leaving; it did so in a hurry
+  std::string text = fmt::format("{} {}", c.name, how);
+  if (!need.empty()) text += fmt::format(" while rank {} waited for: {}", rank_, need);
+  fail(std::make_exception_ptr(PeerError(c.peer, text)));
+}
+
+// What the peer said last may explain the error (an ABORT): read that first.
+void TcpRank::on_write_error(Connection& c, int code) {
+  if (failed_) return drop(c);
+  while (c.socket && !failed_) {
+    const auto outcome = read_once(c);
+    if (outcome.status != FrameReader::Status::kOpen || outcome.bytes == 0) break;
+  }
+  if (failed_) {
+    if (c.socket) drop(c);
+  } else {
+    on_end(c, code == EPIPE || code == ECONNRESET ? "closed the connection"
+                                                  : fmt::format("is cut off ({})", std::strerror(code)));
+  }
+}
+
+// The operation that has waited longest for this peer, or nothing.
+std::string TcpRank::describe_need(Connection& c) {
+  std::lock_guard lock(mutex_);
+  const PostedRecv* recv = table_.oldest_recv([&](const PostedRecv& each) {
+    return each.peer == c.peer || (each.peer == kAnyPeer && is_gone(kAnyPeer));
+  });
+  if (recv) return describe_recv(*recv);
+  if (c.incoming && c.incoming->recv) return describe_recv(*c.incoming->recv);
+  std::string text;
+  c.writer.for_each_op([&](const Posted& op) {
+    if (text.empty()) text = describe_send(op);
+  });
+  for (const auto& [priority, frame] : queues_[c.peer]) {
+    if (text.empty() && frame.op) text = describe_send(*frame.op);
+  }
+  return text;
+}
+
+void TcpRank::drop(Connection& c) {
+  c.socket.reset();
+  c.linger = Clock::time_point::max();
+  c.throttled = c.blocked = false;
+  for (OutFrame& frame : c.writer.take_all()) {
+    if (!frame.op) continue;
+    const auto error = failed_ ? error_ : gone_error(rank_, c.peer, describe_send(*frame.op));
+    frame.op->done({.peer = c.peer, .payload = {}, .error = error});
+  }
+  // A message cut short by this rank's own close (a failure has ended its receive already).
+  c.reader.discard();
+  std::optional<PostedRecv> recv;
+  {
+    std::lock_guard lock(mutex_);
+    if (c.incoming) recv.swap(c.incoming->recv);
+    c.incoming.reset();
+  }
+  if (recv) recv->done({.peer = c.peer, .payload = {}, .error = closed_error(rank_, "")});
+}
+
+// Nothing is left to write. After a farewell our side is shut, and the peer's end of file awaited.
+void TcpRank::written_out(Connection& c) {
+  c.blocked = false;
+  if (c.farewell == Farewell::kNone || c.shut) return;
+  c.shut = true;
+  c.linger = std::min(c.linger, Clock::now() + kLinger);
+  ::shutdown(c.socket.get(), SHUT_WR);
+  if (c.eof) drop(c);
+}
+
+void TcpRank::begin_close(const std::string& reason) {
+  closing_ = true;
+  if (!reason.empty()) fail(closed_error(rank_, reason));
+  if (failed_) return;
+  std::vector<Done> ended;
+  {
+    std::lock_guard lock(mutex_);
+    const auto end = [&](PostedRecv& recv) { ended.push_back(std::move(recv.done)); };
+    table_.for_each_recv(end);
+    table_.clear_recvs();
+    for (auto& c : connections_) {
+      // A receive under way still has its memory filled: it ends with its message, or with this rank.
+      if (!c->socket) continue;
+      OutFrame goodbye;
+      goodbye.header = {FrameType::kGoodbye, 0, 0};
+      c->farewell = Farewell::kGoodbye;
+      queues_[c->peer].emplace(std::numeric_limits<int>::max(), std::move(goodbye));  // behind all sends
+    }
+  }
+  for (Done& done : ended) done({.peer = kAnyPeer, .payload = {}, .error = closed_error(rank_, "")});
+  for (auto& c : connections_) {
+    if (c->socket && !c->blocked && !c->throttled) write(*c);
+  }
+}
+
+void TcpRank::check_deadlines() {
+  const auto now = Clock::now();
+  std::exception_ptr error;
+  {
+    std::lock_guard lock(mutex_);
+    if (now < next_check_) return;
+    next_check_ = Clock::time_point::max();
+    const auto look = [&](const Posted& op, auto describe) {
+      if (op.deadline.when() > now) {
+        watch(op.deadline);
+      } else if (!error) {
+        error = deadline_error(rank_, op, describe(op));
+      }
+    };
+    table_.for_each_recv([&](PostedRecv& recv) { look(recv, describe_recv); });
+    for (auto& queue : queues_) {
+      for (auto& [priority, frame] : queue) {
+        if (frame.op) look(*frame.op, describe_send);
+      }
+    }
+    for (auto& c : connections_) {
+      c->writer.for_each_op([&](const Posted& op) { look(op, describe_send); });
+      if (c->incoming && c->incoming->recv) look(*c->incoming->recv, describe_recv);
+    }
+  }
+  if (error) fail(error);
+}
+
+void TcpRank::check_lingering() {
+  for (auto& c : connections_) {
+    if (!c->socket || c->linger == Clock::time_point::max()) continue;
+    int unacknowledged = 1;
+    const bool goodbye_read = c->shut && c->farewell == Farewell::kGoodbye &&
+                              ::ioctl(c->socket.get(), SIOCOUTQ, &unacknowledged) == 0 && unacknowledged == 0;
+    if (goodbye_read || Clock::now() >= c->linger) drop(*c);
+  }
+}
+
+bool TcpRank::finished() const {
+  if (!closing_) return false;
+  for (const auto& c : connections_) {
+    if (c->socket) return false;
+  }
+  return true;
+}
+
+}  // namespace entrain::transport

@@ -1,0 +1,189 @@
+// What only tcp must do: survive strangers, name the dead, send what is urgent first.
+#include <gmock/gmock.h>
+#include <sys/socket.h>
+
+#include <future>
+
+#include "entrain/base/error.h"
+#include "entrain/transport/tcp/frame.h"
+#include "entrain/transport/tcp/handshake.h"
+#include "entrain/transport/tcp/mesh.h"
+#include "entrain/transport/tcp/tcp_rank.h"
+#include "support/ranks.h"
+
+namespace entrain::transport {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+Deadline soon() { return Deadline::after(30); }
+
+// Ranks 0 and 1 are real; rank 2 is the test itself, holding its two bare sockets.
+struct HalfWorld {
+  std::vector<std::unique_ptr<Transport>> ranks;
+  std::vector<Fd> sockets;  // rank 2's, towards 0 and 1
+
+  HalfWorld() {
+    const auto pair = [](std::vector<Peer>& a, int to_b, std::vector<Peer>& b, int to_a) {
+      const Fd listener = listen_on({"127.0.0.1", 0});
+      std::string error;
+      const Endpoint endpoint = local_endpoint(listener);
+      a[to_b] = {connect_to(endpoint, "127.0.0.1", soon(), error), endpoint};
+      b[to_a] = {accept_one(listener), endpoint};
+      tune_for_messages(a[to_b].socket);
+      tune_for_messages(b[to_a].socket);
+    };
+    std::vector<Peer> zero(3), one(3), two(3);
+    pair(zero, 1, one, 0);
+    pair(zero, 2, two, 0);
+    pair(one, 2, two, 1);
+    ranks.push_back(std::make_unique<TcpRank>(0, std::move(zero), 0));
+    ranks.push_back(std::make_unique<TcpRank>(1, std::move(one), 0));
+    sockets.push_back(std::move(two[0].socket));
+    sockets.push_back(std::move(two[1].socket));
+  }
+};
+
+// Both real ranks must blame rank 2, whomever they were waiting for.
+void expect_both_blame_rank_2(HalfWorld& world, const std::string& text) {
+  testing::run_ranks(std::move(world.ranks), [&](int rank, Transport& t) {
+    try {
+      recv(t, rank == 0 ? 2 : 0, 5, {.deadline = soon(), .what = "all-reduce of fc1.weight"});
+      FAIL() << "rank " << rank << " received something";
+    } catch (const PeerError& e) {
+      EXPECT_EQ(e.peer(), 2) << e.what();
+      EXPECT_THAT(e.what(), AllOf(HasSubstr("rank 2"), HasSubstr(text)));
+    }
+  });
+}
+
+TEST(Tcp, APeerThatVanishesIsNamedByAll) {
+  HalfWorld world;
+  world.sockets.clear();
+  expect_both_blame_rank_2(world, "closed the connection");
+}
+
+TEST(Tcp, APeerThatIsResetIsNamedByAll) {
+  HalfWorld world;
+  for (Fd& socket : world.sockets) {
+    const linger now{.l_onoff = 1, .l_linger = 0};
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    socket.reset();
+  }
+  expect_both_blame_rank_2(world, "rank 2");
+}
+
+TEST(Tcp, APeerThatBreaksTheProtocolIsNamedByAll) {
+  HalfWorld world;
+  const std::string junk(1000, '\x55');
+  ::send(world.sockets[0].get(), junk.data(), junk.size(), MSG_NOSIGNAL);
+  expect_both_blame_rank_2(world, "broke the protocol");
+}
+
+TEST(Tcp, AMessageThatFitsNoMemoryIsRefused) {
+  HalfWorld world;
+  const auto wire = FrameHeader{FrameType::kData, 5, uint64_t{1} << 60}.encode();
+  ::send(world.sockets[0].get(), wire.data(), wire.size(), MSG_NOSIGNAL);
+  expect_both_blame_rank_2(world, "cannot hold");
+}
+
+TEST(Tcp, APeerThatDiesInTheMiddleOfAMessageIsNamed) {
+  HalfWorld world;
+  const auto wire = FrameHeader{FrameType::kData, 5, 1'000'000}.encode();
+  ::send(world.sockets[0].get(), wire.data(), wire.size(), MSG_NOSIGNAL);
+  ::shutdown(world.sockets[0].get(), SHUT_WR);
+  expect_both_blame_rank_2(world, "closed the connection");
+}
+
+TEST(Tcp, AnAbortIsBelievedOverTheEndOfFileThatFollows) {
+  HalfWorld world;
+  const std::string reason = "rank 7 has no disk";
+  const auto wire = FrameHeader{FrameType::kAbort, 7, reason.size()}.encode();
+  ::send(world.sockets[1].get(), wire.data(), wire.size(), MSG_NOSIGNAL);
+  ::send(world.sockets[1].get(), reason.data(), reason.size(), MSG_NOSIGNAL);
+  world.sockets[1].reset();
+  testing::run_ranks(std::move(world.ranks), [&](int, Transport& t) {
+    try {
+      recv(t, kAnyPeer, 5, {.deadline = soon()});
+    } catch (const PeerError& e) {
+      EXPECT_EQ(e.peer(), 7);
+      EXPECT_EQ(e.what(), reason);
+    }
+  });
+}
+
+TEST(Tcp, UrgentMessagesOvertakeQueuedOnes) {
+  // Rank 2 does not read, so that a queue builds up; then reads all and looks at the order.
+  HalfWorld world;
+  const std::vector<std::byte> large(size_t{32} << 20);
+  std::vector<std::future<Result>> results;
+  const auto post = [&](Tag tag, ConstBytes data, int priority) {
+    auto promise = std::make_shared<std::promise<Result>>();
+    results.push_back(promise->get_future());
+    world.ranks[0]->post_send(2, tag, {data}, {.priority = priority, .deadline = soon()},
+                              [promise](Result r) { promise->set_value(std::move(r)); });
+  };
+  post(1, large, 0);
+  std::string error;
+  FrameHeader::Wire wire;
+  ASSERT_TRUE(read_fully(world.sockets[0], wire.data(), wire.size(), soon(), error));  // 1 is under way
+  for (Tag tag = 2; tag < 6; ++tag) post(tag, large, 5);
+  post(6, ConstBytes(large).first(10), 1);
+  post(7, ConstBytes(large).first(10), 1);
+  std::vector<Tag> order{1};
+  std::vector<std::byte> buffer(large.size());
+  for (int i = 0; i < 7; ++i) {
+    const auto header = FrameHeader::decode(wire.data());
+    ASSERT_TRUE(header);
+    ASSERT_TRUE(read_fully(world.sockets[0], buffer.data(), header->length, soon(), error));
+    if (i == 6) break;
+    ASSERT_TRUE(read_fully(world.sockets[0], wire.data(), wire.size(), soon(), error));
+    order.push_back(FrameHeader::decode(wire.data())->tag);
+  }
+  EXPECT_EQ(order, (std::vector<Tag>{1, 6, 7, 2, 3, 4, 5}));
+  for (auto& result : results) EXPECT_FALSE(result.get().error);
+  for (auto& rank : world.ranks) rank->close("");
+}
+
+TEST(Tcp, CloseEndsReceivesThatAreUnderWay) {
+  HalfWorld world;
+  const auto wire = FrameHeader{FrameType::kData, 5, 1'000'000}.encode();
+  std::vector<std::byte> into(1'000'000);
+  std::promise<Result> promise;
+  world.ranks[0]->post_recv(2, 5, {into}, {.deadline = soon()},
+                            [&](Result r) { promise.set_value(std::move(r)); });
+  ::send(world.sockets[0].get(), wire.data(), wire.size(), MSG_NOSIGNAL);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  world.ranks[0]->close("");
+  EXPECT_TRUE(promise.get_future().get().error);
+  world.ranks[1]->close("");
+}
+
+TEST(Tcp, AProofForOneListenerOpensNoOther) {
+  // A client that means rank 1 must not be let in by rank 0.
+  Doorkeeper door(listen_on({"127.0.0.1", 0}), 0, 3, "token");
+  const Endpoint endpoint = local_endpoint(door.listener());
+  const auto try_as = [&](int server) {
+    auto client = std::async(std::launch::async, [&, server] {
+      std::string error;
+      const Fd socket = connect_to(endpoint, "127.0.0.1", soon(), error);
+      try {
+        introduce(socket, {server, 2, 3}, "token", soon(), "the door");
+      } catch (const Error&) {
+        return false;
+      }
+      return true;
+    });
+    int guest = -1;
+    while (client.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
+      door.serve([&](Fd, int rank, int) { guest = rank; });
+    }
+    return client.get() ? guest : -1;
+  };
+  EXPECT_EQ(try_as(1), -1);
+  EXPECT_EQ(try_as(0), 2);
+}
+
+}  // namespace
+}  // namespace entrain::transport

@@ -1,0 +1,23 @@
+// One rank, a process of its own, over tcp: equivalence_rank MODEL STRATEGY
+#include <cstdio>
+
+#include "entrain/trainer/server.h"
+#include "support/equivalence.h"
+
+int main(int argc, char** argv) {
+  using namespace entrain;
+  if (argc != 3) return 2;
+  try {
+    Context context = init();
+    if (context.trains()) {
+      const auto expected = testing::gradients_alone(argv[1], context.workers());
+      testing::check_equivalence(context, argv[1], expected, {argv[2]});
+    } else {
+      serve(context);
+    }
+    return 0;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "{}\n", e.what());
+    return 1;
+  }
+}

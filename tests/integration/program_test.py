@@ -1,0 +1,111 @@
+"""Bad input gives exit code 2 (or 1) and one clear line; good input a result."""
+import json
+import pathlib
+import socket
+import tempfile
+import unittest
+
+from support import result, run
+
+
+class BadInput(unittest.TestCase):
+    def expect(self, code, words, *args, env=None):
+        done = run(*args, env=env)
+        self.assertEqual(done.returncode, code, done.stderr)
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        self.assertEqual(len(lines), 1, done.stderr)
+        for word in words:
+            self.assertIn(word, lines[0])
+
+    def test_usage(self):
+        self.expect(2, ["--model"], "train")
+        self.expect(2, ["vreb"], "vreb")
+        self.expect(2, ["--steps"], "train", "--model", "vgg16-small", "--steps", "-1")
+
+    def test_unknown_names(self):
+        self.expect(2, ["nosuch", "vgg16-32", "bert-small"], "train", "--model", "nosuch", "--cluster", "local:2")
+        self.expect(2, ["nosuch", "allreduce", "ps-lb"], "train", "--model", "vgg16-small", "--cluster", "local:2",
+                    "--strategy", "nosuch")
+        self.expect(2, ["nosuch"], "graph", "--model", "nosuch")
+
+    def test_clusters(self):
+        self.expect(2, ["local:0"], "train", "--model", "vgg16-small", "--cluster", "local:0")
+        self.expect(2, ["lab:4x1parsec"], "train", "--model", "vgg16-small", "--cluster", "lab:4x1parsec")
+        self.expect(2, ["nothere.yml"], "train", "--model", "vgg16-small", "--cluster", "nothere.yml")
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "bad.yml")
+            path.write_text("nodes:\n  - {address: 10.0.0.1\n  - oops: [")
+            self.expect(2, ["bad.yml", "line"], "train", "--model", "vgg16-small", "--cluster", path)
+            path.write_text("nodes:\n  - {address: 10.0.0.1, network_bandwith: 3}\n")
+            self.expect(2, ["network_bandwith", "network_bandwidth"], "train", "--model", "vgg16-small", "--cluster", path)
+
+    def test_strategy_of_another_model(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "s.json")
+            path.write_text(json.dumps({"id": "x", "node_config": [
+                {"var_name": "other.weight", "AllReduceSynchronizer": {"group": 0}}]}))
+            done = run("train", "--model", "vgg16-small", "--cluster", "local:2", "--strategy", path, "--steps", "2")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("other.weight", done.stderr)
+
+    def test_port_in_use(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            done = run("train", "--model", "vgg16-small", "--cluster", "local:2",
+                       env={"ENTRAIN_RANK": "0", "ENTRAIN_WORLD": "2", "ENTRAIN_RENDEZVOUS": f"127.0.0.1:{port}",
+                            "ENTRAIN_TOKEN": "secret", "ENTRAIN_SERVE": "1", "ENTRAIN_TIMEOUT": "3"})
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(str(port), done.stderr)
+
+    def test_no_privilege_for_the_lab(self):
+        self.expect(1, ["lab"], "train", "--model", "vgg16-small", "--cluster", "lab:2x1gbit",
+                    env={"ENTRAIN_LAB": "root", "PATH": "/nonexistent"})
+
+
+class Verbs(unittest.TestCase):
+    def test_help(self):
+        for verb in ("train", "graph", "probe", "demo", "launch", "lab"):
+            done = run(verb, "--help")
+            self.assertEqual(done.returncode, 0)
+            self.assertIn(verb, done.stdout)
+
+    def test_graph(self):
+        g = result(run("graph", "--model", "ncf-sparse-small", "--json"))
+        for variable in g["variables"]:
+            for key in ("name", "shape", "dtype", "sparse", "bytes", "ready_order", "forward_s", "backward_s", "flops"):
+                self.assertIn(key, variable)
+        self.assertTrue(any(v["sparse"] for v in g["variables"]))
+        self.assertTrue(g["edges"])
+
+    def test_train_reports(self):
+        r = result(run("train", "--model", "vgg16-small", "--cluster", "local:3", "--strategy", "ps", "--steps", "6",
+                       "--batch-size", "2", "--json"))
+        for key in ("step_time_median_s", "step_time_p10_s", "step_time_p90_s", "compute_time_s", "bytes_sent_per_rank",
+                    "link_bound_s", "link_bound_best_s", "first_loss", "last_loss", "comm_share"):
+            self.assertIn(key, r)
+        self.assertGreater(r["bytes_sent_per_rank"], 0)
+
+    def test_strategies_train_the_same(self):
+        losses = [result(run("train", "--model", "bert-small", "--cluster", "local:2", "--strategy", s, "--steps", "5",
+                             "--batch-size", "2", "--json"))["last_loss"] for s in ("allreduce", "ps", "byteps")]
+        for loss in losses:
+            self.assertAlmostEqual(loss, losses[0], places=4)
+
+    def test_switch_between_steps(self):
+        plain = result(run("train", "--model", "vgg16-small", "--cluster", "local:2", "--steps", "6", "--json"))
+        switched = result(run("train", "--model", "vgg16-small", "--cluster", "local:2", "--steps", "6", "--json",
+                              "--switch", "2=ps", "--switch", "4=ddp"))
+        self.assertEqual(switched["strategy"], "ddp")
+        self.assertAlmostEqual(plain["last_loss"], switched["last_loss"], places=4)
+
+    def test_example(self):
+        from support import BUILD
+        done = run("launch", "-n", "2", "--", BUILD / "examples/train")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("loss", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

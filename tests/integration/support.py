@@ -1,0 +1,65 @@
+"""What the integration tests share: run the built program, find its processes, read its files."""
+import json
+import os
+import pathlib
+import struct
+import subprocess
+
+BUILD = pathlib.Path(os.environ.get("ENTRAIN_BUILD", "build")).resolve()
+ENTRAIN = BUILD / "entrain"
+
+
+def run(*args, timeout=120, env=None):
+    """Runs `entrain ARGS` to its end."""
+    return subprocess.run([ENTRAIN, *map(str, args)], capture_output=True, text=True, timeout=timeout,
+                          env={**os.environ, **(env or {})})
+
+
+def start(*args, env=None):
+    """Starts `entrain ARGS`; the caller waits for it."""
+    return subprocess.Popen([ENTRAIN, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            env={**os.environ, **(env or {})})
+
+
+def result(done):
+    """The JSON document of a run that must have succeeded."""
+    assert done.returncode == 0, f"exit {done.returncode}\n{done.stderr}"
+    return json.loads(done.stdout)
+
+
+def ranks_of(launcher_pid):
+    """{rank: pid} of the processes that a launcher has started and that have not ended."""
+    found = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            stat = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            if int(stat[1]) != launcher_pid or stat[0] == "Z":
+                continue
+            environment = (entry / "environ").read_bytes().split(b"\0")
+        except (OSError, IndexError):
+            continue
+        for variable in environment:
+            if variable.startswith(b"ENTRAIN_RANK="):
+                found[int(variable[13:])] = int(entry.name)
+    return found
+
+
+def read_tensors(path):
+    """A safetensors file as {name: bytes}, and its metadata."""
+    data = pathlib.Path(path).read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    metadata = header.pop("__metadata__", {})
+    body = data[8 + size:]
+    return {name: body[slice(*entry["data_offsets"])] for name, entry in header.items()}, metadata
+
+
+def newest_checkpoint(folder):
+    return max(pathlib.Path(folder).glob("checkpoint-*.safetensors"))
+
+
+def free_of_ranks(pids):
+    """True when none of these processes is left."""
+    return not any(os.path.exists(f"/proc/{pid}") for pid in pids)
