@@ -1,4 +1,6 @@
 // entrain demo: an uneven cluster in a lab, one model, every builder, and which one wins and why.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>

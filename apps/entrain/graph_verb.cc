@@ -1,4 +1,6 @@
 // entrain graph: G of a model, profiled here.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <memory>
 

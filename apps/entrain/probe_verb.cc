@@ -1,4 +1,6 @@
 // entrain probe: measures a cluster and writes it as cluster.yml.
+#include <fmt/format.h>
+
 #include <memory>
 
 #include "entrain/base/files.h"

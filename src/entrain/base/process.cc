@@ -1,6 +1,7 @@
 #include "entrain/base/process.h"
 
 #include <fcntl.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>

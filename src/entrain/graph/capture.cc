@@ -1,5 +1,6 @@
 #include "entrain/graph/capture.h"
 
+#include <fmt/ranges.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/torch.h>
 

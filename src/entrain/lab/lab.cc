@@ -47,7 +47,7 @@ std::vector<std::string> shape_command(const std::string& device, double gbit) {
 void set_sysctl(const std::string& name, const std::string& value) {
   const OwnedFd fd(open(("/proc/sys/net/" + name).c_str(), O_WRONLY | O_CLOEXEC));
   if (fd.get() < 0 || write(fd.get(), value.data(), value.size()) < 0) {
-    spdlog::debug("lab: net.{} stays as it is", name);
+    log_debug("lab: net.{} stays as it is", name);
   }
 }
 
@@ -58,8 +58,8 @@ LabMode choose_mode() {
   if (no_root.empty()) return LabMode::kRoot;
   const std::string no_user = why_not(LabMode::kUserNamespace);
   if (no_user.empty()) return LabMode::kUserNamespace;
-  spdlog::warn("lab: no network namespaces here ({}); links are shaped in user space, by entrain itself",
-               no_user);
+  log_warn("lab: no network namespaces here ({}); links are shaped in user space, by entrain itself",
+           no_user);
   return LabMode::kUserSpace;
 }
 

@@ -1,5 +1,6 @@
 #include "entrain/models/registry.h"
 
+#include <fmt/ranges.h>
 #include <mutex>
 
 #include "entrain/base/error.h"

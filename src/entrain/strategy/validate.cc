@@ -1,5 +1,6 @@
 #include "entrain/strategy/validate.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <map>
 #include <set>

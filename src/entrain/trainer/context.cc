@@ -8,6 +8,19 @@
 #include "entrain/transport/tcp/tcp_transport.h"
 
 namespace entrain {
+namespace {
+
+std::unique_ptr<transport::RendezvousServer> serve_rendezvous(const transport::JobEnvironment& job) {
+  const size_t colon = job.rendezvous.rfind(':');
+  transport::RendezvousServer::Options options;
+  options.bind_address = job.rendezvous.substr(0, colon);
+  options.port = std::stoi(job.rendezvous.substr(colon + 1));
+  options.world = job.world;
+  options.token = job.token;
+  return std::make_unique<transport::RendezvousServer>(options);
+}
+
+}  // namespace
 
 Context init(const std::string& cluster) {
   Context context;
@@ -22,6 +35,7 @@ Context init(const std::string& cluster) {
     bad_input("the cluster {} has {} ranks, the job {} (ENTRAIN_WORLD)", text, context.cluster.world(),
               context.job.world);
   }
+  if (context.job.serve) context.rendezvous = serve_rendezvous(context.job);
   if (launched) {
     context.transport = transport::connect_tcp(context.job, Deadline::after(context.job.timeout_s));
   } else {

@@ -13,6 +13,7 @@ namespace entrain {
 struct Context {
   transport::JobEnvironment job;
   cluster::Cluster cluster;
+  std::unique_ptr<transport::RendezvousServer> rendezvous;  // in the rank that was told to serve it
   std::shared_ptr<transport::Transport> transport;
 
   int rank() const { return job.rank; }
@@ -23,7 +24,8 @@ struct Context {
 };
 
 // Joins the job that `entrain launch` (or ENTRAIN_RANK, ENTRAIN_WORLD, ENTRAIN_RENDEZVOUS,
-// ENTRAIN_TOKEN by hand) describes; a job of one rank when there is none.
+// ENTRAIN_TOKEN by hand) describes; a job of one rank when there is none. On hosts of one's own
+// one rank, usually 0, gets ENTRAIN_SERVE=1 and runs the rendezvous at ENTRAIN_RENDEZVOUS.
 // `cluster`: shorthand or path; empty: ENTRAIN_CLUSTER, else all ranks on this host.
 // Throws InputError for a bad environment, Error or PeerError when ranks are missing after the job's timeout.
 Context init(const std::string& cluster = "");

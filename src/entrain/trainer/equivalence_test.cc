@@ -38,9 +38,7 @@ TEST_P(EquivalenceTest, EveryTopology) {
   for (const Topology topology : {Topology::kRing, Topology::kHalvingDoubling, Topology::kTree,
                                   Topology::kHierarchical, Topology::kReduceScatter}) {
     for (const char* builder : {"allreduce", "partitioned-allreduce"}) {
-      Options options;
-      options.strategy = builder;
-      expect_equivalent(model, fmt::format("lab:{}x1gbit", ranks), expected, options,
+      expect_equivalent(model, fmt::format("lab:{}x1gbit", ranks), builder, expected,
                         [&](strategy::Strategy s) {
                           s.id += fmt::format(" topology {}", static_cast<int>(topology));
                           for (auto& variable : s.variables) {

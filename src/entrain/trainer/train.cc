@@ -144,7 +144,7 @@ void Training::restore_rng() {
   if (!resumed_) return;
   const auto rank = static_cast<size_t>(context_.rank());
   if (rank < resumed_->rng.size() && resumed_->rng[rank].defined()) set_rng_state(resumed_->rng[rank]);
-  spdlog::info("resumed after step {}", resumed_->step);
+  log_info("resumed after step {}", resumed_->step);
 }
 
 // Collective: every rank's random numbers go into the one file that rank 0 writes.
@@ -185,7 +185,7 @@ void Training::switch_if_due(int64_t step) {
     if (when != step) continue;
     distributed_->switch_strategy(
         strategy::load_or_build(name, distributed_->graph(), context_.cluster, options_.seed));
-    spdlog::info("step {}: strategy {}", step, distributed_->strategy().id);
+    log_info("step {}: strategy {}", step, distributed_->strategy().id);
   }
 }
 

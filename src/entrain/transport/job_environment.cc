@@ -43,6 +43,8 @@ bool job_from_environment(JobEnvironment& job) {
   if (const char* bind = std::getenv("ENTRAIN_BIND"); bind && *bind) job.bind_address = bind;
   job.shape_gbit = optional_number("ENTRAIN_SHAPE_GBIT", job.shape_gbit, 0, 1e6);
   job.timeout_s = optional_number("ENTRAIN_TIMEOUT", job.timeout_s, 0.001, 1e6);
+  const char* serve = std::getenv("ENTRAIN_SERVE");
+  job.serve = serve && std::string_view(serve) == "1";
   return true;
 }
 

@@ -1,5 +1,6 @@
 #include "entrain/strategy/builders/registry.h"
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <filesystem>
 

@@ -132,7 +132,7 @@ void Doorkeeper::serve(const Guest& guest) {
     }
     if (progress == Progress::kDropped && !warned_) {
       warned_ = true;
-      spdlog::warn(
+      log_warn(
           "dropped a connection from {} that did not prove the job token (further ones are not reported)",
           remote_endpoint(it->socket).text());
     }

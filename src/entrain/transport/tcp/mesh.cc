@@ -1,5 +1,6 @@
 #include "entrain/transport/tcp/mesh.h"
 
+#include <fmt/ranges.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -44,7 +45,7 @@ void accept_higher_ranks(const JobEnvironment& job, Doorkeeper& doorkeeper, std:
     ::poll(entries.data(), entries.size(), std::min(wait_ms, deadline.left_ms()));
     doorkeeper.serve([&](Fd socket, int rank, int world) {
       if (world != job.world || rank <= job.rank || rank >= job.world || peers[rank].socket) {
-        spdlog::warn("rank {} dropped a second or misplaced connection of rank {}", job.rank, rank);
+        log_warn("rank {} dropped a second or misplaced connection of rank {}", job.rank, rank);
         return;
       }
       peers[rank].socket = std::move(socket);
