@@ -13,7 +13,7 @@ function(entrain_module NAME)
 endfunction()
 
 # entrain_test(NAME [TORCH] SOURCES a_test.cc... [DEPS x y...] [LABELS inprocess|process|lab])
-#   One test program `NAME_test`; each TEST becomes a ctest case.
+#   One test program `NAME_test`; each TEST becomes a ctest case (with TORCH: the program is one).
 #   inprocess: ranks are threads (also run by `make sanitize`); process: starts
 #   processes; lab: needs network namespaces and skips where there are none.
 function(entrain_test NAME)
@@ -22,7 +22,7 @@ function(entrain_test NAME)
     return()
   endif()
   if(NOT T_TIMEOUT)
-    set(T_TIMEOUT 120)
+    set(T_TIMEOUT 300)
   endif()
   if(NOT T_LABELS)
     set(T_LABELS inprocess)
@@ -34,8 +34,14 @@ function(entrain_test NAME)
   if(T_TORCH)
     entrain_use_torch(${NAME}_test)
   endif()
-  gtest_discover_tests(${NAME}_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-                       PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT})
+  if(T_TORCH)
+    # Loading libtorch takes a second or two: once a program, not once a case.
+    add_test(NAME ${NAME} COMMAND ${NAME}_test)
+    set_tests_properties(${NAME} PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT})
+  else()
+    gtest_discover_tests(${NAME}_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+                         PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT})
+  endif()
 endfunction()
 
 function(entrain_use_torch TARGET)
