@@ -36,8 +36,7 @@ void print_table(const graph::Graph& g) {
   fmt::print("{:<{}} {:>20} {:>10} {:>6} {:>6} {:>9} {:>9} {:>10}\n", "variable", width, "shape", "bytes",
              "sparse", "ready", "forward", "backward", "GFLOP");
   for (const auto& v : g.variables) {
-    std::string shape;
-    for (const int64_t d : v.shape) shape += (shape.empty() ? "" : "x") + std::to_string(d);
+    const std::string shape = fmt::format("{}", fmt::join(v.shape, "x"));
     fmt::print("{:<{}} {:>20} {:>10} {:>6} {:>6} {:>9} {:>9} {:>10.3f}\n", v.name, width, shape,
                format_bytes(static_cast<double>(v.bytes())), v.sparse ? "yes" : "no", v.ready_order,
                format_seconds(v.forward_s), format_seconds(v.backward_s), v.flops / 1e9);

@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <cmath>
 #include <functional>
 #include <map>
 #include <string>
@@ -91,7 +92,7 @@ inline void check_equivalence(Context& context, const std::string& model_name, c
   for (const auto& [name, gradient] : gradients) {
     const torch::Tensor& wanted = expected.at(name);
     const double error =
-        (gradient - wanted).norm().item<double>() / std::max(wanted.norm().item<double>(), 1e-12);
+        (gradient - wanted).norm().item<double>() / std::max(wanted.norm().item<double>(), floor);
     if (!(error < 1e-5)) {
       fail("rank {}: gradient of {} is off by {:.2e} under {} ({})", context.rank(), name, error,
            distributed.strategy().id, model_name);

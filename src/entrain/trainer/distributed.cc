@@ -1,5 +1,9 @@
 #include "entrain/trainer/distributed.h"
 
+#include <fmt/ranges.h>
+
+#include <sstream>
+
 #include "entrain/base/error.h"
 #include "entrain/collective/algorithms.h"
 #include "entrain/collective/executor.h"
@@ -11,6 +15,7 @@
 namespace entrain {
 namespace {
 
+constexpr transport::Tag kModelTag = transport::kControlTags + 4;
 constexpr transport::Tag kParametersTag = transport::kControlTags + (transport::Tag{1} << 40);
 
 // Adds the time from construction to destruction.
@@ -36,6 +41,7 @@ Distributed::Distributed(Context& context, torch::nn::Module& module, torch::opt
   if (!context.trains()) {
     bad_input("rank {} only serves parameters in this cluster: call entrain::serve() there", context.rank());
   }
+  check_same_parameters();
   broadcast_parameters();
 }
 
@@ -47,6 +53,33 @@ Distributed::~Distributed() {
     order_servers(static_cast<char>(Order::kEnd));
   } catch (const std::exception&) {
     // Whoever called step() or finish() has seen this error.
+  }
+}
+
+// Ranks with different models must fail by a name, not by a size.
+void Distributed::check_same_parameters() {
+  std::string own;
+  for (const auto& parameter : module_.named_parameters()) {
+    own += fmt::format("{} {} [{}]\n", parameter.key(), toString(parameter->scalar_type()),
+                       fmt::join(parameter->sizes().vec(), ", "));
+  }
+  const Deadline deadline = Deadline::after(context_.job.timeout_s);
+  if (context_.rank() == 0) {
+    for (int rank = 1; rank < context_.world(); ++rank) {
+      if (!context_.cluster.is_worker(rank)) continue;
+      transport::send(*context_.transport, rank, kModelTag, transport::as_bytes(own), {0, deadline, "model's outline"});
+    }
+    return;
+  }
+  const auto payload = transport::recv(*context_.transport, 0, kModelTag, {deadline, "model's outline"});
+  std::istringstream here(own), there{std::string(transport::as_text(payload.bytes()))};
+  std::string mine, other;
+  while (std::getline(here, mine) && std::getline(there, other)) {
+    if (mine != other) fail("rank {} trains another model: {} here, {} on rank 0", context_.rank(), mine, other);
+  }
+  if (own.size() != payload.size()) {
+    fail("rank {} trains another model: rank 0's has {} variables", context_.rank(),
+         own.size() < payload.size() ? "more" : "fewer");
   }
 }
 

@@ -65,6 +65,7 @@ class Distributed {
   void update(size_t v);
   void use(size_t v);
   void order_servers(char order);
+  void check_same_parameters();
   void broadcast_parameters();
   torch::Tensor shared_loss(const torch::Tensor& loss) const;
 
