@@ -229,7 +229,6 @@ TrainReport Training::run() {
     last_loss_ = loss.item<double>();
     if (done == 0) first_loss_ = last_loss_;
     distributed_->step(loss);
-    if (step + 1 == options_.steps) distributed_->finish();
     const double seconds = seconds_since(start);
     record(step, seconds, last_loss_);
     if (done >= warmup) {
