@@ -92,7 +92,7 @@ inline void check_equivalence(Context& context, const std::string& model_name, c
   for (const auto& [name, gradient] : gradients) {
     const torch::Tensor& wanted = expected.at(name);
     const double error =
-        (gradient - wanted).norm().item<double>() / std::max(wanted.norm().item<double>(), floor);
+        (gradient - wanted).norm().item<double>() / std::max(wanted.norm().item<double>(), smallest);
     if (!(error < 1e-5)) {
       fail("rank {}: gradient of {} is off by {:.2e} under {} ({})", context.rank(), name, error,
            distributed.strategy().id, model_name);

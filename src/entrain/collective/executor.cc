@@ -117,11 +117,11 @@ void Run::advance(size_t s) {
     if (event.kind == Kind::kAdd) {
       transport::Payload payload = std::move(segment.arrived[segment.next]);
       if (payload.size() != segment.end - segment.begin) {
-        const std::string text = fmt::format(
-            "rank {} sent {} bytes where rank {} expects {}: {}; the ranks run different jobs", event.peer,
-            payload.size(), transport_.rank(), segment.end - segment.begin, options_.what);
-        transport_.close(text);
-        return;
+        return transport_.give_up(
+            event.peer,
+            fmt::format("rank {} sent {} bytes where rank {} expects {}: {}; the ranks run different jobs",
+                        event.peer, payload.size(), transport_.rank(), segment.end - segment.begin,
+                        options_.what));
       }
       add(options_.type, buffer_.slice(segment.begin, segment.end), payload.bytes());
     }

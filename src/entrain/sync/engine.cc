@@ -115,8 +115,8 @@ void Engine::blame_silent_peer() {
     if (!under_way_[m]) continue;
     const int peer = synchronizers_[m]->waiting_for();
     if (peer < 0) continue;
-    transport_.close(fmt::format("rank {} has waited {:.0f} s for rank {}: {}", transport_.rank(), timeout_s_,
-                                 peer, plan_.messages[m].what));
+    transport_.give_up(peer, fmt::format("rank {} has waited {:.0f} s for rank {}: {}", transport_.rank(),
+                                         timeout_s_, peer, plan_.messages[m].what));
     return;
   }
 }

@@ -49,23 +49,23 @@ void SparseExchange::send_rows(int peer, const Rows& rows) {
 void SparseExchange::receive_rows(int peer) {
   ++outstanding_;
   expected_.push_back(peer);
-  transport_.post_recv(peer, tag_, {}, {Deadline::never(), message_.what},
-                       [this, peer](transport::Result result) {
-                         auto shared = std::make_shared<transport::Result>(std::move(result));
-                         loop_.post([this, peer, shared] {
-                           const torch::NoGradGuard no_grad;
-                           std::exception_ptr error = shared->error;
-                           try {
-                             std::erase(expected_, peer);
-                             if (!error) received(peer, from_wire(shared->payload.bytes(), variable_));
-                           } catch (const std::exception& e) {
-                             transport_.close(fmt::format("rank {}, {}, from rank {}: {}", transport_.rank(),
-                                                          message_.what, peer, e.what()));
-                             error = std::current_exception();
-                           }
-                           finish_one(error);
-                         });
-                       });
+  transport_.post_recv(
+      peer, tag_, {}, {Deadline::never(), message_.what}, [this, peer](transport::Result result) {
+        auto shared = std::make_shared<transport::Result>(std::move(result));
+        loop_.post([this, peer, shared] {
+          const torch::NoGradGuard no_grad;
+          std::exception_ptr error = shared->error;
+          try {
+            std::erase(expected_, peer);
+            if (!error) received(peer, from_wire(shared->payload.bytes(), variable_));
+          } catch (const std::exception& e) {
+            transport_.give_up(peer, fmt::format("rank {}, {}, from rank {}: {}", transport_.rank(),
+                                                 message_.what, peer, e.what()));
+            error = std::current_exception();
+          }
+          finish_one(error);
+        });
+      });
 }
 
 void SparseExchange::finish_one(std::exception_ptr error) {

@@ -4,6 +4,7 @@
 
 #include "entrain/base/error.h"
 #include "entrain/base/log.h"
+#include "entrain/base/memory.h"
 #include "entrain/transport/inproc/inproc_transport.h"
 #include "entrain/transport/tcp/tcp_transport.h"
 
@@ -23,6 +24,7 @@ std::unique_ptr<transport::RendezvousServer> serve_rendezvous(const transport::J
 }  // namespace
 
 Context init(const std::string& cluster) {
+  keep_freed_memory();
   Context context;
   const bool launched = transport::job_from_environment(context.job);
   init_logging(launched ? context.job.rank : -1);

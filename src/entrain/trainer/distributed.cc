@@ -67,7 +67,8 @@ void Distributed::check_same_parameters() {
   if (context_.rank() == 0) {
     for (int rank = 1; rank < context_.world(); ++rank) {
       if (!context_.cluster.is_worker(rank)) continue;
-      transport::send(*context_.transport, rank, kModelTag, transport::as_bytes(own), {0, deadline, "model's outline"});
+      transport::send(*context_.transport, rank, kModelTag, transport::as_bytes(own),
+                      {0, deadline, "model's outline"});
     }
     return;
   }
@@ -75,7 +76,8 @@ void Distributed::check_same_parameters() {
   std::istringstream here(own), there{std::string(transport::as_text(payload.bytes()))};
   std::string mine, other;
   while (std::getline(here, mine) && std::getline(there, other)) {
-    if (mine != other) fail("rank {} trains another model: {} here, {} on rank 0", context_.rank(), mine, other);
+    if (mine != other)
+      fail("rank {} trains another model: {} here, {} on rank 0", context_.rank(), mine, other);
   }
   if (own.size() != payload.size()) {
     fail("rank {} trains another model: rank 0's has {} variables", context_.rank(),

@@ -33,9 +33,8 @@ std::string describe_send(const Posted& send) {
   return fmt::format("{}, to rank {}", name_of(send), send.peer);
 }
 
-std::exception_ptr deadline_error(int rank, const Posted& op, const std::string& description) {
-  return std::make_exception_ptr(PeerError(op.peer, fmt::format("rank {} gave up after {:.1f} s: {}", rank,
-                                                                seconds_since(op.since), description)));
+std::string deadline_text(int rank, const Posted& op, const std::string& description) {
+  return fmt::format("rank {} gave up after {:.1f} s: {}", rank, seconds_since(op.since), description);
 }
 
 std::exception_ptr size_error(int rank, const PostedRecv& recv, int sender, size_t message_size) {

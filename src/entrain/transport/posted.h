@@ -44,7 +44,7 @@ std::string describe_recv(const Posted& recv);
 // "all-reduce of fc1.weight, to rank 2"
 std::string describe_send(const Posted& send);
 
-std::exception_ptr deadline_error(int rank, const Posted& op, const std::string& description);
+std::string deadline_text(int rank, const Posted& op, const std::string& description);
 std::exception_ptr size_error(int rank, const PostedRecv& recv, int sender, size_t message_size);
 std::exception_ptr gone_error(int rank, int peer, const std::string& description);
 std::exception_ptr closed_error(int rank, const std::string& reason);

@@ -109,6 +109,11 @@ class Transport {
   // Idempotent; returns when no callback runs or will run.
   virtual void close(const std::string& reason) = 0;
 
+  // Ends the job, as close(reason) does but at once and without waiting, because `suspect` has let this
+  // rank wait; `what` says for what. Blamed is the rank whose whole process has fallen silent, if there is
+  // one: in a ring everyone waits for a neighbour, but only one of them is stopped.
+  virtual void give_up(int suspect, const std::string& what) = 0;
+
   // Payload bytes sent to peers since the start (headers not counted).
   virtual uint64_t bytes_sent() const = 0;
 };

@@ -88,6 +88,11 @@ class World {
     changed_.wait(lock, [&] { return self.transfers == 0 && self.endings.empty() && !self.draining; });
   }
 
+  void give_up(int suspect, const std::string& what) {
+    std::unique_lock lock(mutex_);
+    if (!error_) end_with(lock, {}, std::make_exception_ptr(PeerError(suspect, what)));
+  }
+
   uint64_t bytes_sent(int rank) const { return ranks_[rank].bytes_sent; }
 
  private:
@@ -253,7 +258,7 @@ class World {
       if (op.deadline.when() > now) {
         next_check_ = std::min(next_check_, op.deadline.when());
       } else if (!error) {
-        error = deadline_error(rank, op, describe(op));
+        error = std::make_exception_ptr(PeerError(op.peer, deadline_text(rank, op, describe(op))));
       }
     };
     for (int rank = 0; rank < size(); ++rank) {
@@ -300,6 +305,8 @@ class InprocTransport : public Transport {
   }
 
   void close(const std::string& reason) override { world_->close(rank_, reason); }
+  // Ranks that are threads of one process are never stopped alone.
+  void give_up(int suspect, const std::string& what) override { world_->give_up(suspect, what); }
   uint64_t bytes_sent() const override { return world_->bytes_sent(rank_); }
 
  private:

@@ -16,6 +16,8 @@ constexpr int kCallsPerTurn = 4;
 // Frames are chosen from the queue while less than this is being written: late, so that a message of
 // higher priority overtakes, but enough to send many small frames by one call.
 constexpr size_t kCommit = 65536;
+// A process that is stopped or hung sends none.
+constexpr auto kPingInterval = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -39,6 +41,7 @@ void TcpRank::run() {
       }
     }
     resume_shaped();
+    send_pings();
     check_deadlines();
     check_lingering();
   }
@@ -61,7 +64,7 @@ void TcpRank::run_tasks() {
 
 // Milliseconds that epoll may wait.
 int TcpRank::prepare_to_sleep() {
-  auto until = Clock::time_point::max();
+  auto until = next_ping_;
   const auto now = Clock::now();
   if (reading_paused_) until = std::min(until, ingress_.ready_at(now));
   for (const auto& c : connections_) {
@@ -106,6 +109,7 @@ FrameReader::Outcome TcpRank::read_once(Connection& c) {
   const size_t limit = failed_ ? SIZE_MAX : ingress_.allowance(Clock::now());
   const auto outcome = c.reader.read(c.socket.get(), std::max<size_t>(limit, 1), c);
   ingress_.use(outcome.bytes);
+  if (outcome.bytes > 0) c.heard = Clock::now();
   return outcome;
 }
 
@@ -166,6 +170,8 @@ void TcpRank::on_frame(Connection& c) {
   switch (c.header.type) {
     case FrameType::kGoodbye:
       c.goodbye = true;
+      return;
+    case FrameType::kPing:
       return;
     case FrameType::kAbort:
       return fail(std::make_exception_ptr(PeerError(static_cast<int>(c.header.tag), c.control)));
@@ -231,6 +237,21 @@ void TcpRank::finish(OutFrame& frame) {
   if (!frame.op) return;
   bytes_sent_ += frame.header.length;
   frame.op->done({.peer = frame.op->peer, .payload = {}, .error = error_});
+}
+
+// Where data waits to be written, that will be heard.
+void TcpRank::send_pings() {
+  const auto now = Clock::now();
+  if (now < next_ping_) return;
+  next_ping_ = now + kPingInterval;
+  if (failed_ || closing_) return;
+  for (auto& c : connections_) {
+    if (!c->socket || c->eof || !c->writer.empty()) continue;
+    OutFrame ping;
+    ping.header = {FrameType::kPing, 0, 0};
+    c->writer.push(std::move(ping));
+    if (!c->blocked && !c->throttled) write(*c);
+  }
 }
 
 void TcpRank::resume_shaped() {

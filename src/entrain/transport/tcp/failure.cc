@@ -16,6 +16,8 @@ namespace {
 // How long a farewell may take to reach the peer. Closing earlier could reset the connection and
 // destroy what the peer has not read yet.
 constexpr auto kLinger = std::chrono::milliseconds(1000);
+// Three pings missed: the process does not run.
+constexpr double kSilence_s = 3.5;
 
 }  // namespace
 
@@ -188,9 +190,22 @@ void TcpRank::begin_close(const std::string& reason) {
   }
 }
 
+std::exception_ptr TcpRank::blame(int suspect, const std::string& what) const {
+  const Connection* silent = nullptr;
+  for (const auto& c : connections_) {
+    if (c->socket && !c->goodbye && (!silent || c->heard < silent->heard)) silent = c.get();
+  }
+  if (!silent || seconds_since(silent->heard) < kSilence_s) {
+    return std::make_exception_ptr(PeerError(suspect, what));
+  }
+  return std::make_exception_ptr(PeerError(
+      silent->peer,
+      fmt::format("{} has been silent for {:.0f} s: {}", silent->name, seconds_since(silent->heard), what)));
+}
+
 void TcpRank::check_deadlines() {
   const auto now = Clock::now();
-  std::exception_ptr error;
+  std::optional<std::pair<int, std::string>> late;
   {
     std::lock_guard lock(mutex_);
     if (now < next_check_) return;
@@ -198,8 +213,8 @@ void TcpRank::check_deadlines() {
     const auto look = [&](const Posted& op, auto describe) {
       if (op.deadline.when() > now) {
         watch(op.deadline);
-      } else if (!error) {
-        error = deadline_error(rank_, op, describe(op));
+      } else if (!late) {
+        late.emplace(op.peer, deadline_text(rank_, op, describe(op)));
       }
     };
     table_.for_each_recv([&](PostedRecv& recv) { look(recv, describe_recv); });
@@ -213,7 +228,7 @@ void TcpRank::check_deadlines() {
       if (c->incoming && c->incoming->recv) look(*c->incoming->recv, describe_recv);
     }
   }
-  if (error) fail(error);
+  if (late) fail(blame(late->first, late->second));
 }
 
 void TcpRank::check_lingering() {

@@ -14,6 +14,7 @@ enum class FrameType : uint32_t {
   kData = 1,     // tag: the message's
   kAbort = 2,    // tag: the rank at fault; payload: the reason
   kGoodbye = 3,  // nothing more will come, and that is in order
+  kPing = 4,     // this process lives
 };
 
 constexpr size_t kMaxAbortReason = 4096;
@@ -44,6 +45,7 @@ struct FrameHeader {
       case FrameType::kAbort:
         return header.length <= kMaxAbortReason ? std::optional(header) : std::nullopt;
       case FrameType::kGoodbye:
+      case FrameType::kPing:
         return header.length == 0 ? std::optional(header) : std::nullopt;
     }
     return std::nullopt;

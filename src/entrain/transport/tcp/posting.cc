@@ -97,6 +97,13 @@ void TcpRank::close(const std::string& reason) {
   if (thread_.joinable()) thread_.join();
 }
 
+void TcpRank::give_up(int suspect, const std::string& what) {
+  std::unique_lock lock(mutex_);
+  if (close_requested_ || error_) return;
+  add_task(lock, [this, suspect, what] { fail(blame(suspect, what)); });
+  wake(lock);
+}
+
 // Ends an operation that comes after the failure or the close.
 bool TcpRank::refuse(std::unique_lock<std::mutex>& lock, Done& done) {
   if (!close_requested_ && !error_) return false;

@@ -37,6 +37,7 @@ class TcpRank final : public Transport {
   void post_send(int peer, Tag tag, std::vector<ConstBytes> data, SendOptions options, Done done) override;
   void post_recv(int peer, Tag tag, std::vector<Bytes> into, RecvOptions options, Done done) override;
   void close(const std::string& reason) override;
+  void give_up(int suspect, const std::string& what) override;
   uint64_t bytes_sent() const override { return bytes_sent_; }
 
  private:
@@ -70,6 +71,7 @@ class TcpRank final : public Transport {
     std::string control;                 // when it is not
     bool goodbye = false;                // the peer ended in order
     bool eof = false;
+    Clock::time_point heard = Clock::now();  // anything, a ping at least
 
     FrameWriter writer;
     bool blocked = false;    // waits for the socket to take more
@@ -101,6 +103,7 @@ class TcpRank final : public Transport {
   void write(Connection& c);
   void finish(OutFrame& frame);
   void resume_shaped();
+  void send_pings();
 
   // failure.cc
   void fail(std::exception_ptr error);
@@ -111,6 +114,7 @@ class TcpRank final : public Transport {
   void drop(Connection& c);
   void written_out(Connection& c);
   void begin_close(const std::string& reason);
+  std::exception_ptr blame(int suspect, const std::string& what) const;
   void check_deadlines();
   void check_lingering();
   bool finished() const;
@@ -138,7 +142,8 @@ class TcpRank final : public Transport {
   bool reading_paused_ = false;
   bool failed_ = false;   // error_ is set
   bool closing_ = false;  // begin_close has run
-  size_t turn_ = 0;       // who is served first when the shaper allows more
+  Clock::time_point next_ping_ = Clock::now();
+  size_t turn_ = 0;  // who is served first when the shaper allows more
 
   std::mutex join_mutex_;
   std::thread thread_;

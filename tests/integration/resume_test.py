@@ -1,0 +1,84 @@
+"""Checkpoints: a killed job goes on from its newest one, bit for bit."""
+import os
+import pathlib
+import signal
+import tempfile
+import time
+import unittest
+
+from support import newest_checkpoint, ranks_of, read_tensors, result, run, start
+
+
+class Resume(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def train(self, out, steps, *extra, strategy="allreduce", model="cnn7-small"):
+        return ["train", "--model", model, "--cluster", "local:2", "--strategy", strategy, "--optimizer", "adam",
+                "--batch-size", "2", "--steps", steps, "--out", out, "--json", *extra]
+
+    def parameters(self, out):
+        tensors, metadata = read_tensors(newest_checkpoint(out))
+        return tensors, int(metadata["step"])
+
+    def test_resume_is_bit_exact(self):
+        for strategy in ("allreduce", "ps"):
+            whole, halves = self.folder / f"whole-{strategy}", self.folder / f"halves-{strategy}"
+            result(run(*self.train(whole, 12, strategy=strategy)))
+            result(run(*self.train(halves, 6, strategy=strategy)))
+            resumed = result(run(*self.train(halves, 12, "--resume", halves, strategy=strategy)))
+            self.assertEqual(resumed["first_step"], 6)
+            expected, step = self.parameters(whole)
+            got, other = self.parameters(halves)
+            self.assertEqual((step, other), (12, 12))
+            self.assertEqual(sorted(expected), sorted(got))
+            for name in expected:
+                self.assertEqual(expected[name], got[name], f"{strategy}: {name}")
+
+    def test_kill_around_a_checkpoint_leaves_a_readable_one(self):
+        out = self.folder / "killed"
+        steps = 0
+        for round_ in range(4):
+            resume = ["--resume", out] if round_ else []
+            job = start(*self.train(out, 100000, "--checkpoint-every", "1", *resume))
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline:  # until it has gone on
+                found = list(out.glob("checkpoint-*.safetensors")) if out.exists() else []
+                if found and int(newest_checkpoint(out).stem.split("-")[1]) > steps + 2:
+                    break
+                time.sleep(0.02)
+            time.sleep(0.013 * round_)
+            for pid in ranks_of(job.pid).values():
+                os.kill(pid, signal.SIGKILL)
+            job.communicate(timeout=30)
+            _, steps = self.parameters(out)
+            self.assertGreater(steps, 0)
+        self.assertLessEqual(len(list(out.glob("checkpoint-*.safetensors"))), 3)
+        result(run(*self.train(out, steps + 2, "--resume", out)))
+
+    def test_interrupt_saves(self):
+        out = self.folder / "interrupted"
+        job = start(*self.train(out, 1000000))
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not (out / "metrics.jsonl").exists():
+            time.sleep(0.1)
+        time.sleep(2)
+        job.send_signal(signal.SIGINT)
+        job.communicate(timeout=40)
+        _, step = self.parameters(out)
+        self.assertGreater(step, 0)
+        lines = (out / "metrics.jsonl").read_text().splitlines()
+        self.assertGreaterEqual(len(lines), step)
+
+    def test_wrong_resume_is_refused(self):
+        done = run(*self.train(self.folder / "a", 5, "--resume", self.folder / "nothing"))
+        self.assertEqual(done.returncode, 2, done.stderr)
+        result(run(*self.train(self.folder / "b", 3)))
+        done = run(*self.train(self.folder / "c", 6, "--resume", self.folder / "b", model="vgg16-small"))
+        self.assertEqual(done.returncode, 2, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
