@@ -1,6 +1,7 @@
 #include "entrain/base/memory.h"
 
 #include <cstdlib>
+#include <initializer_list>
 
 #if defined(__GLIBC__)
 #include <malloc.h>

@@ -3,14 +3,16 @@
 // n ranks take part, B is the message's bytes. "sent" is what the busiest rank sends;
 // every rank receives as much unless said otherwise.
 //
-//   algorithm           rounds              sent by the busiest rank     good for
-//   ring                2(n-1)              2(n-1)/n B                   large messages, even links
-//   direct              2                   2(n-1)/n B                   the same with two latencies; n-1 at
-//   once halving_doubling    2 log2 n            2(n-1)/n B (+B: see there)   small and medium messages tree
-//   2 ceil(log2(n+1))   2 B (inner node)             small messages hierarchical        2(m-1) + 2(g-1)
-//   2(m-1)/m B between hosts     several ranks a host (m hosts of g) rooted              n (n-1) B (the root)
-//   one fast host: a parameter server ring_reduce_scatter n-1                 (n-1)/n B ring_all_gather n-1
-//   (n-1)/n B broadcast           ceil(log2 n)        log2(n) B (the root)
+//   algorithm            rounds               sent by the busiest rank    good for
+//   ring                 2(n-1)               2(n-1)/n B                  large messages, even links
+//   direct               2                    2(n-1)/n B                  fewer latencies, n-1 at once
+//   halving_doubling     2 log2 n             2(n-1)/n B, +B: see there   small and medium messages
+//   tree                 3 ceil(log2 n)       2 B (inner node)            small messages
+//   hierarchical         2(m-1) + 2(g-1)      2(m-1)/m B between hosts    m hosts of g ranks
+//   rooted               n                    (n-1) B (the root)          a parameter server
+//   ring_reduce_scatter  n-1                  (n-1)/n B
+//   ring_all_gather      n-1                  (n-1)/n B
+//   broadcast            ceil(log2 n)         log2(n) B (the root)
 #pragma once
 
 #include <vector>
