@@ -116,7 +116,7 @@ std::unique_ptr<Process> start_rank(int rank, const cluster::Cluster& cluster,
 int exit_code(const GroupEnd& end) {
   if (end.signal != 0) return 128 + end.signal;
   if (end.first_failed < 0) return 0;
-  return end.codes[end.first_failed] == 2 ? 2 : 1;
+  return std::find(end.codes.begin(), end.codes.end(), 2) != end.codes.end() ? 2 : 1;
 }
 
 }  // namespace
@@ -132,7 +132,7 @@ int run_job(const cluster::Cluster& cluster, const std::vector<std::string>& arg
   SignalCatcher signals;  // before any thread, so that the signals come to us
   Site site;
   if (cluster.kind == cluster::Kind::kLab) site.lab = lab::Lab::create(cluster);
-  if (site.lab && site.lab->mode() == lab::LabMode::kUserSpace && !options.commands_shape_self) {
+  if (site.lab && site.lab->mode() == lab::LabMode::kUserSpace && !options.own_program) {
     fmt::print(
         stderr,
         "entrain: links are shaped in user space here: only entrain itself keeps to them, {} will not\n",
@@ -149,7 +149,8 @@ int run_job(const cluster::Cluster& cluster, const std::vector<std::string>& arg
   supervision.on_failure = [&](int rank, int code) {
     const std::string what =
         fmt::format("rank {} on {} {}", rank, site.address(cluster.host_of(rank)), describe_exit(code));
-    fmt::print(stderr, "entrain: {}\n", what);
+    const bool explained = options.own_program && (code == 1 || code == 2);  // in a line of its own
+    if (!explained) fmt::print(stderr, "entrain: {}\n", what);
     meeting.server->abort(what);
   };
   return exit_code(supervise(ranks, signals, supervision));

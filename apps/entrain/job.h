@@ -9,15 +9,16 @@
 namespace entrain::app {
 
 struct JobOptions {
-  double timeout_s = 120;           // deadline of one operation of the ranks (ENTRAIN_TIMEOUT)
-  double grace_s = 5;               // after a failure: how long the other ranks may take to end
-  bool commands_shape_self = true;  // false: any program; warn that user-space shaping cannot reach it
+  double timeout_s = 120;  // deadline of one operation of the ranks (ENTRAIN_TIMEOUT)
+  double grace_s = 5;      // after a failure: how long the other ranks may take to end
+  bool own_program =
+      true;  // false: any program; user-space shaping does not reach it, and it may end in silence
 };
 
 // Runs `argv` once a rank (`local:` on loopback, `lab:` inside the emulated hosts), with what the rank
 // must know in ENTRAIN_*, and in RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT for PyTorch.
 // Rank 0's stdout is ours, the others' goes to stderr. Returns the exit code: 0, or after a
-// failure 2 when the first failing rank exited with 2, else 1; 128 + signal when we were told to end.
+// failure 2 when a rank exited with 2 (bad input), else 1; 128 + signal when we were told to end.
 // No process of the job is left when it returns, and none when we are killed.
 // Throws InputError for a cluster of real hosts: ranks there are started by the user.
 // Call it before any effect: a lab may run the program again from its start (see lab::Lab::create).

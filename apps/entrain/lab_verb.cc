@@ -32,7 +32,7 @@ int run(const std::string& text, const std::vector<std::string>& command) {
     bad_input("--cluster {}: `entrain lab run` takes lab:..., for example lab:4x1gbit", text);
   }
   JobOptions options;
-  options.commands_shape_self = false;
+  options.own_program = false;
   return run_job(cluster, command, options);
 }
 

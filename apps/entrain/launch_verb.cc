@@ -28,7 +28,7 @@ int launch(const Options& options) {
 void add_launch(CLI::App& app, Action& action) {
   auto* verb = app.add_subcommand("launch", "Run a program once a rank, on this machine or in a lab");
   auto options = std::make_shared<Options>();
-  options->job.commands_shape_self = false;
+  options->job.own_program = false;
   verb->add_option("-n,--ranks", options->ranks, "Ranks on this machine")->check(CLI::Range(1, 1024));
   verb->add_option("--cluster", options->cluster, "local:4, lab:4x1gbit, lab:1x10gbit+3x1gbit, ...");
   verb->add_option("--timeout", options->job.timeout_s, "Seconds that one operation of a rank may take")

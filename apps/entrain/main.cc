@@ -18,6 +18,10 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+    if (argc > 1 && argv[1][0] != '-' && app.get_subcommands().empty()) {
+      fmt::print(stderr, "entrain: unknown verb '{}' (see entrain --help)\n", argv[1]);
+      return 2;
+    }
     fmt::print(stderr, "entrain: {} (see entrain --help)\n", e.what());
     return 2;
   }

@@ -34,7 +34,12 @@ int run_on_ranks(const std::string& cluster, double timeout_s, const std::functi
   }
   Context context = init(cluster);
   if (!in_a_rank) context.job.timeout_s = timeout_s;
-  return work(context);
+  try {
+    return work(context);
+  } catch (const std::exception& e) {
+    context.transport->close(e.what());  // the others learn why
+    throw;
+  }
 }
 
 }  // namespace entrain::app

@@ -8,6 +8,7 @@
 #include "entrain/base/units.h"
 #include "entrain/models/registry.h"
 #include "entrain/strategy/builders/registry.h"
+#include "entrain/strategy/stored.h"
 #include "entrain/trainer/train.h"
 #include "rank_verb.h"
 #include "verbs.h"
@@ -79,22 +80,33 @@ std::pair<int64_t, std::string> parse_switch(const std::string& text) {
   return {step, text.substr(equals + 1)};
 }
 
+// A strategy file must be one of this model; a builder always is.
+void check_strategy(const std::string& name_or_file, const std::string& model_name) {
+  strategy::check_name(name_or_file);
+  const auto builders = strategy::names();
+  if (std::find(builders.begin(), builders.end(), name_or_file) != builders.end()) return;
+  const auto model = models::make_model(model_name, 0);
+  const auto parameters = model->named_parameters();
+  for (const auto& variable : strategy::load(name_or_file).variables) {
+    if (parameters.contains(variable.name)) continue;
+    bad_input("{}: strategy is for another model: it has {}, {} has no such variable", name_or_file,
+              variable.name, model_name);
+  }
+}
+
 // What can be told before anything is started is told then, once.
 void check(Command& command) {
   const auto models = models::names();
   if (std::find(models.begin(), models.end(), command.train.model) == models.end()) {
     models::make_model(command.train.model, 0);  // throws, naming the allowed ones
   }
-  strategy::check_name(command.train.strategy);
-  command.train.switches.clear();
-  for (const auto& text : command.switches) {
-    command.train.switches.push_back(parse_switch(text));
-    strategy::check_name(command.train.switches.back().second);
-  }
+  check_strategy(command.train.strategy, command.train.model);
+  for (const auto& text : command.switches) check_strategy(parse_switch(text).second, command.train.model);
 }
 
 int run(Command& command) {
-  check(command);
+  if (std::getenv("ENTRAIN_RANK") == nullptr) check(command);  // the launcher's business
+  for (const auto& text : command.switches) command.train.switches.push_back(parse_switch(text));
   return run_on_ranks(command.cluster, command.timeout_s, [&](Context& context) {
     std::signal(SIGINT, [](int) { request_stop(); });
     std::signal(SIGTERM, [](int) { request_stop(); });

@@ -1,8 +1,8 @@
 """A rank that is killed, stopped or cut off ends the job on every rank, by its name, and nothing is left."""
 import os
+import pathlib
 import signal
 import socket
-import subprocess
 import time
 import unittest
 
@@ -29,7 +29,7 @@ class Failures(unittest.TestCase):
     @staticmethod
     def cpu_seconds(pid):
         try:
-            fields = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()
+            fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
         except OSError:
             return 0
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -109,7 +109,7 @@ class Failures(unittest.TestCase):
                 if link.startswith("socket:["):
                     inodes.add(link[8:-1])
         ports = []
-        for line in open("/proc/net/tcp").read().splitlines()[1:]:
+        for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]:
             fields = line.split()
             if fields[3] == "0A" and fields[9] in inodes:
                 address, port = fields[1].split(":")

@@ -5,7 +5,7 @@ import pathlib
 import struct
 import subprocess
 
-BUILD = pathlib.Path(os.environ.get("ENTRAIN_BUILD", "build")).resolve()
+BUILD = pathlib.Path(os.environ.get("ENTRAIN_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build")).resolve()
 ENTRAIN = BUILD / "entrain"
 
 

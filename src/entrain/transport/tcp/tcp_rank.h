@@ -142,7 +142,7 @@ class TcpRank final : public Transport {
   bool reading_paused_ = false;
   bool failed_ = false;   // error_ is set
   bool closing_ = false;  // begin_close has run
-  Clock::time_point next_ping_ = Clock::now();
+  Clock::time_point next_ping_ = Clock::now() + std::chrono::seconds(1);
   size_t turn_ = 0;  // who is served first when the shaper allows more
 
   std::mutex join_mutex_;
