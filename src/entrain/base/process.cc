@@ -16,8 +16,6 @@
 
 #include "entrain/base/error.h"
 
-extern char** environ;
-
 namespace entrain {
 namespace {
 

@@ -16,8 +16,9 @@ constexpr int kMaxDevices = 1024;
 // One mapping of the file. Knows where it is, so that every error names file, line and field.
 class Section {
  public:
-  Section(YAML::Node node, std::string origin, const char* what, std::initializer_list<const char*> allowed)
-      : node_(std::move(node)), origin_(std::move(origin)) {
+  Section(const YAML::Node& node, std::string origin, const char* what,
+          std::initializer_list<const char*> allowed)
+      : node_(node), origin_(std::move(origin)) {
     if (!node_.IsMap()) bad_input("{}: {} must be a mapping of fields", where(node_), what);
     std::set<std::string> seen;
     for (const auto& field : node_) {

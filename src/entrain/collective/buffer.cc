@@ -4,7 +4,7 @@
 
 namespace entrain::collective {
 
-Buffer::Buffer(std::vector<transport::Bytes> pieces) {
+Buffer::Buffer(const std::vector<transport::Bytes>& pieces) {
   for (const auto& piece : pieces) {
     if (piece.empty()) continue;
     pieces_.push_back(piece);

@@ -14,7 +14,7 @@ namespace entrain::collective {
 class Buffer {
  public:
   Buffer() = default;
-  explicit Buffer(std::vector<transport::Bytes> pieces);
+  explicit Buffer(const std::vector<transport::Bytes>& pieces);
 
   size_t size() const { return size_; }
 

@@ -31,7 +31,7 @@ collective::Buffer Dense::buffer(const std::vector<torch::Tensor>& gradients) {
     if (!slice.is_contiguous()) packed_[i] = slice = slice.contiguous();
     pieces.push_back(bytes_of(slice));
   }
-  return collective::Buffer(std::move(pieces));
+  return collective::Buffer(pieces);
 }
 
 void Dense::unpack(const std::vector<torch::Tensor>& gradients) {

@@ -154,7 +154,7 @@ std::vector<std::pair<torch::Tensor, torch::Tensor>> match_module(const fs::path
 void restore(const TensorFile& file, const fs::path& path, Saved& tensors, torch::nn::Module& module,
              torch::optim::Optimizer& optimizer) {
   const auto copies = match_module(path, extract(tensors, "model."), module);
-  const std::string& stored = text_field(file, path, "optimizer");
+  const std::string stored = text_field(file, path, "optimizer");
   if (stored != optimizer_name(optimizer)) {
     bad_input("checkpoint {}: optimizer is {} there, but {} now", path.string(), stored,
               optimizer_name(optimizer));

@@ -103,8 +103,8 @@ void Distributed::broadcast_parameters() {
   options.type = collective::Type::kBFloat16;  // any two bytes: nothing is summed
   options.what = "broadcast of rank 0's parameters";
   options.deadline = Deadline::after(context_.job.timeout_s);
-  collective::execute(collective::broadcast(workers, context_.world()), collective::Buffer(std::move(pieces)),
-                      options, *context_.transport);
+  collective::execute(collective::broadcast(workers, context_.world()), collective::Buffer(pieces), options,
+                      *context_.transport);
 }
 
 void Distributed::order_servers(char order) {

@@ -88,12 +88,10 @@ std::vector<std::string> gather(Transport& transport, int root, std::string data
   }
   std::vector<std::string> all(transport.size());
   for (int peer = 0; peer < transport.size(); ++peer) {
-    if (peer == root) {
-      all[peer] = std::move(data);
-    } else {
-      all[peer] = as_text(recv(transport, peer, tag, {.deadline = deadline, .what = what}).bytes());
-    }
+    if (peer == root) continue;
+    all[peer] = as_text(recv(transport, peer, tag, {.deadline = deadline, .what = what}).bytes());
   }
+  all[root] = std::move(data);
   return all;
 }
 

@@ -12,7 +12,7 @@ Configs build_ps(const graph::Graph& graph, const cluster::Cluster& cluster, uin
     const bool tie = host.bandwidth_gbit == server->bandwidth_gbit;
     if (faster || (tie && host.server_only() && !server->server_only())) server = &host;
   }
-  const ParameterServer ps{server->address, has_shared_hosts(cluster), true, 0};
+  ParameterServer ps{server->address, has_shared_hosts(cluster), true, 0};
   Configs configs;
   for (const graph::Variable& v : graph.variables) {
     configs.push_back(cut(v, 0, 1, [&](int64_t) { return ps; }));
