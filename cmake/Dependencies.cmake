@@ -1,7 +1,7 @@
 # Everything here is packaged by Debian 12 and Ubuntu 24.04; scripts/setup installs it.
 find_package(Threads REQUIRED)
+find_package(Protobuf REQUIRED)  # before Torch: its 2.x packages define an empty stand-in
 find_package(Torch REQUIRED)
-find_package(Protobuf REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
