@@ -108,6 +108,12 @@ class Verbs(unittest.TestCase):
         self.assertEqual(switched["strategy"], "ddp")
         self.assertAlmostEqual(plain["last_loss"], switched["last_loss"], places=4)
 
+    def test_readme_shows_the_example(self):
+        root = pathlib.Path(__file__).resolve().parents[2]
+        source = (root / "examples/train.cc").read_text().split("\n", 1)[1]  # without its first comment
+        readme = (root / "README.md").read_text()
+        self.assertEqual(readme.split("```cpp\n")[1].split("```")[0].strip(), source.strip())
+
     def test_example(self):
         done = run("launch", "-n", "2", "--", BUILD / "examples/train")
         self.assertEqual(done.returncode, 0, done.stderr)

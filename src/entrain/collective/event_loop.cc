@@ -3,13 +3,11 @@
 namespace entrain::collective {
 
 void EventLoop::post(std::function<void()> event) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (stopped_) return;
-    events_.push_back(std::move(event));
-    if (events_.size() > 1) return;  // the loop has been woken, or is awake
-  }
-  changed_.notify_one();
+  const std::lock_guard lock(mutex_);
+  if (stopped_) return;
+  events_.push_back(std::move(event));
+  // Under the lock: the event may be the last one, after which the loop's owner destroys it.
+  if (events_.size() == 1) changed_.notify_one();
 }
 
 bool EventLoop::run_some(Deadline deadline) {

@@ -25,7 +25,7 @@ namespace entrain {
 
 struct CheckpointInfo {
   int64_t step = 0;           // steps done
-  int64_t data_position = 0;  // samples of the data set consumed by the whole job
+  int64_t data_position = 0;  // batches that each worker has consumed
   int world = 1;
   std::string model;
   uint64_t seed = 0;

@@ -6,16 +6,17 @@
 #include "entrain/base/log.h"
 #include "entrain/base/memory.h"
 #include "entrain/transport/inproc/inproc_transport.h"
+#include "entrain/transport/tcp/socket.h"
 #include "entrain/transport/tcp/tcp_transport.h"
 
 namespace entrain {
 namespace {
 
 std::unique_ptr<transport::RendezvousServer> serve_rendezvous(const transport::JobEnvironment& job) {
-  const size_t colon = job.rendezvous.rfind(':');
+  const transport::Endpoint endpoint = transport::parse_endpoint(job.rendezvous, "ENTRAIN_RENDEZVOUS");
   transport::RendezvousServer::Options options;
-  options.bind_address = job.rendezvous.substr(0, colon);
-  options.port = std::stoi(job.rendezvous.substr(colon + 1));
+  options.bind_address = endpoint.address;
+  options.port = endpoint.port;
   options.world = job.world;
   options.token = job.token;
   return std::make_unique<transport::RendezvousServer>(options);
