@@ -38,28 +38,26 @@ std::vector<Row> rows_of(const Comparison& comparison) {
 }
 
 std::string link_name(const plan::LinkBound& bound, const cluster::Cluster& cluster) {
-  const auto& host = cluster.hosts[bound.host];
-  return fmt::format("{} {} {:g} Gbit/s", host.address, bound.sending ? "sends at" : "receives at",
-                     host.bandwidth_gbit);
+  return fmt::format("{} {}", cluster.hosts[bound.host].address, bound.sending ? "sends" : "receives");
+}
+
+// "198.18.0.2 sends 134.6 MB a step at 1 Gbit/s: at least 1.08 s"
+std::string explain(const plan::LinkBound& bound, const cluster::Cluster& cluster) {
+  const double gbit = cluster.hosts[bound.host].bandwidth_gbit;
+  return fmt::format("{} {} a step at {:g} Gbit/s: at least {}", link_name(bound, cluster),
+                     format_bytes(bound.seconds * gbit * 1e9 / 8), gbit, format_seconds(bound.seconds));
 }
 
 // The bytes that cross the binding link explain the order: time >= bytes / bandwidth.
 void print_reason(const std::vector<Row>& rows, const cluster::Cluster& cluster, double best_bound) {
   const Row& best = rows.front();
+  fmt::print("\nThis cluster prefers {}: {} a step. Its busiest link: {}.\n", best.name,
+             format_seconds(best.median), explain(best.bound, cluster));
   const auto reference =
       std::find_if(rows.begin(), rows.end(), [](const Row& row) { return row.name == "allreduce"; });
-  const auto megabytes = [&](const plan::LinkBound& bound) {
-    return format_bytes(bound.seconds * cluster.hosts[bound.host].bandwidth_gbit * 1e9 / 8);
-  };
-  fmt::print("\nThis cluster prefers {}: {} a step.\n", best.name, format_seconds(best.median));
-  fmt::print("Its busiest link is that of {}, which carries {} a step: at least {}.\n",
-             link_name(best.bound, cluster), megabytes(best.bound), format_seconds(best.bound.seconds));
   if (reference != rows.end() && reference->name != best.name) {
-    fmt::print(
-        "allreduce (the fixed choice of DDP and Horovod) makes {} carry {}: at least {}, {:.2f}x as slow "
-        "here.\n",
-        link_name(reference->bound, cluster), megabytes(reference->bound),
-        format_seconds(reference->bound.seconds), reference->median / best.median);
+    fmt::print("All-reduce, the fixed choice of DDP and Horovod, takes {:.2f}x as long: {}.\n",
+               reference->median / best.median, explain(reference->bound, cluster));
   }
   fmt::print("No strategy can be faster than {} on these links.\n", format_seconds(best_bound));
 }

@@ -9,6 +9,7 @@
 #include "entrain/models/registry.h"
 #include "entrain/strategy/builders/registry.h"
 #include "entrain/strategy/stored.h"
+#include "entrain/trainer/checkpoint.h"
 #include "entrain/trainer/train.h"
 #include "rank_verb.h"
 #include "verbs.h"
@@ -101,11 +102,19 @@ void check(Command& command) {
     models::make_model(command.train.model, 0);  // throws, naming the allowed ones
   }
   check_strategy(command.train.strategy, command.train.model);
+  if (command.train.resume.empty() && !command.train.out.empty()) {
+    if (const auto step = Checkpoints(command.train.out).newest_step()) {
+      bad_input(
+          "--out {}: holds checkpoints of another run, up to step {}; give --resume {} or another folder",
+          command.train.out.string(), *step, command.train.out.string());
+    }
+  }
   for (const auto& text : command.switches) check_strategy(parse_switch(text).second, command.train.model);
 }
 
 int run(Command& command) {
-  if (std::getenv("ENTRAIN_RANK") == nullptr) check(command);  // the launcher's business
+  if (command.train.out.empty()) command.train.out = command.train.resume;  // go on where it was
+  if (std::getenv("ENTRAIN_RANK") == nullptr) check(command);               // the launcher's business
   for (const auto& text : command.switches) command.train.switches.push_back(parse_switch(text));
   return run_on_ranks(command.cluster, command.timeout_s, [&](Context& context) {
     std::signal(SIGINT, [](int) { request_stop(); });
@@ -144,7 +153,9 @@ void add_train(CLI::App& app, Action& action) {
   verb->add_option("--out", c->train.out, "Folder for metrics.jsonl and checkpoints");
   verb->add_option("--checkpoint-every", c->train.checkpoint_every, "Steps between checkpoints (in --out)")
       ->check(CLI::NonNegativeNumber);
-  verb->add_option("--resume", c->train.resume, "Go on from the newest checkpoint in this folder");
+  verb->add_option(
+      "--resume", c->train.resume,
+      "Go on from the newest checkpoint in this folder, and save there unless --out says otherwise");
   verb->add_option("--switch", c->switches, "STEP=STRATEGY: change the strategy between two steps");
   verb->add_option("--timeout", c->timeout_s, "Seconds without any progress after which a rank is given up")
       ->check(CLI::PositiveNumber)

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import unittest
 
-from support import BUILD, ENTRAIN, result, run
+from support import BUILD, ENTRAIN, result, run, start
 
 
 class BadInput(unittest.TestCase):
@@ -107,6 +107,23 @@ class Verbs(unittest.TestCase):
                               "--switch", "2=ps", "--switch", "4=ddp"))
         self.assertEqual(switched["strategy"], "ddp")
         self.assertAlmostEqual(plain["last_loss"], switched["last_loss"], places=4)
+
+    def test_ranks_started_by_hand(self):
+        """As on a cluster of one's own: every rank by itself, rank 0 runs the rendezvous."""
+        with tempfile.TemporaryDirectory() as folder:
+            cluster = pathlib.Path(folder, "cluster.yml")
+            cluster.write_text("nodes:\n  - {address: 127.0.0.1, chief: true}\n  - {address: 127.0.0.2}\n")
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                port = probe.getsockname()[1]
+            ranks = [start("train", "--model", "vgg16-small", "--cluster", cluster, "--steps", "5", "--json",
+                           env={"ENTRAIN_RANK": str(rank), "ENTRAIN_WORLD": "2", "ENTRAIN_TOKEN": "secret",
+                                "ENTRAIN_RENDEZVOUS": f"127.0.0.1:{port}", "ENTRAIN_BIND": f"127.0.0.{rank + 1}",
+                                "ENTRAIN_SERVE": "1" if rank == 0 else "0", "OMP_NUM_THREADS": "1"})
+                     for rank in (0, 1)]
+            outputs = [rank.communicate(timeout=60) for rank in ranks]
+            self.assertEqual([rank.returncode for rank in ranks], [0, 0], outputs)
+            self.assertEqual(len(json.loads(outputs[0][0])["bytes_sent_by_rank"]), 2)
 
     def test_readme_shows_the_example(self):
         root = pathlib.Path(__file__).resolve().parents[2]

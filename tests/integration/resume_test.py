@@ -72,6 +72,13 @@ class Resume(unittest.TestCase):
         lines = (out / "metrics.jsonl").read_text().splitlines()
         self.assertGreaterEqual(len(lines), step)
 
+    def test_another_runs_folder_is_refused_at_the_start(self):
+        out = self.folder / "twice"
+        result(run(*self.train(out, 3)))
+        done = run(*self.train(out, 3))
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("--resume", done.stderr)
+
     def test_wrong_resume_is_refused(self):
         done = run(*self.train(self.folder / "a", 5, "--resume", self.folder / "nothing"))
         self.assertEqual(done.returncode, 2, done.stderr)

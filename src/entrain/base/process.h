@@ -98,7 +98,8 @@ class SignalCatcher {
 };
 
 struct Supervision {
-  double grace_s = 5;  // after the first failure the others end by themselves, saying why
+  double grace_s = 5;          // after the first failure the others end by themselves, saying why
+  double signal_grace_s = 60;  // told to end, they may finish a step and save; a second signal ends this
   Deadline deadline = Deadline::never();
   // Called once, with the index and exit code of the first that failed.
   std::function<void(int, int)> on_failure;

@@ -157,6 +157,21 @@ TEST(Supervise, PassesASignalOn) {
   EXPECT_EQ(end.codes, (std::vector<int>{9, 128 + SIGINT}));
 }
 
+TEST(Supervise, TheSecondSignalIsInEarnest) {
+  SignalCatcher signals;
+  const auto group = group_of({"trap '' INT TERM; while :; do sleep 0.05; done"});
+  std::thread impatient([] {
+    for (int i = 0; i < 2; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      kill(getpid(), SIGINT);
+    }
+  });
+  const auto end = supervise(group, signals, {});
+  impatient.join();
+  EXPECT_EQ(end.signal, SIGINT);
+  EXPECT_EQ(end.codes, std::vector<int>{128 + SIGKILL});
+}
+
 TEST(Supervise, DeadlineEndsAll) {
   SignalCatcher signals;
   Supervision options;

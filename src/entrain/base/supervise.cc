@@ -77,7 +77,9 @@ GroupEnd supervise(const std::vector<std::unique_ptr<Process>>& group, SignalCat
     if (const auto number = signals.take()) {
       end.signal = *number;
       signal_all(*number);
-      if (phase == kWatching) limit = Deadline::after(options.grace_s), phase = kEnding;
+      limit =
+          Deadline::after(phase == kWatching ? options.signal_grace_s : 0.0);  // the second one is in earnest
+      if (phase == kWatching) phase = kEnding;
     } else if (end.first_failed >= 0 && phase == kWatching) {
       limit = Deadline::after(options.grace_s), phase = kEnding;
     } else if (limit.passed() && phase == kWatching) {
