@@ -10,7 +10,6 @@
 #include "entrain/graph/capture.h"
 #include "entrain/strategy/builders/registry.h"
 #include "entrain/strategy/validate.h"
-#include "entrain/trainer/agreement.h"
 
 namespace entrain {
 namespace {
@@ -50,7 +49,7 @@ Distributed::~Distributed() {
   watch_.reset();
   try {
     finish();
-    order_servers(static_cast<char>(Order::kEnd));
+    order_servers(Order::kEnd);
   } catch (const std::exception&) {
     // Whoever called step() or finish() has seen this error.
   }
@@ -107,10 +106,10 @@ void Distributed::broadcast_parameters() {
                       *context_.transport);
 }
 
-void Distributed::order_servers(char order) {
+void Distributed::order_servers(Order order) {
   if (context_.rank() != 0) return;
   for (int rank = 0; rank < context_.world(); ++rank) {
-    if (!context_.cluster.is_worker(rank)) give_order(*context_.transport, rank, static_cast<Order>(order));
+    if (!context_.cluster.is_worker(rank)) give_order(*context_.transport, rank, order);
   }
 }
 
@@ -125,7 +124,7 @@ void Distributed::step(const torch::Tensor& loss) {
   if (hooks_ == nullptr) {
     first_step(loss);
   } else {
-    order_servers(static_cast<char>(Order::kStep));
+    order_servers(Order::kStep);
     engine_.begin(step_);
     made_.assign(variables_.size(), false);
     {
@@ -165,7 +164,7 @@ void Distributed::first_step(const torch::Tensor& loss) {
     made_[v] = true;
     engine_.ready(v);
   });
-  order_servers(static_cast<char>(Order::kStep));
+  order_servers(Order::kStep);
   engine_.begin(step_);
   for (size_t v = 0; v < variables_.size(); ++v) made_[v] = variables_[v].grad().defined();
   for (size_t v = 0; v < variables_.size(); ++v) {
@@ -185,7 +184,7 @@ void Distributed::switch_strategy(const strategy::Strategy& strategy) {
   if (hooks_ == nullptr) fail("switch_strategy before the first step: set Options::strategy instead");
   finish();
   if (context_.rank() == 0) strategy::validate(strategy, graph_, context_.cluster);
-  order_servers(static_cast<char>(Order::kSwitch));
+  order_servers(Order::kSwitch);
   settle(strategy);
 }
 

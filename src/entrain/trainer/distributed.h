@@ -12,6 +12,7 @@
 #include "entrain/graph/gradient_hooks.h"
 #include "entrain/plan/plan.h"
 #include "entrain/sync/engine.h"
+#include "entrain/trainer/agreement.h"
 #include "entrain/trainer/context.h"
 #include "entrain/trainer/partial_update.h"
 
@@ -64,7 +65,7 @@ class Distributed {
   void send_missing();
   void update(size_t v);
   void use(size_t v);
-  void order_servers(char order);
+  void order_servers(Order order);
   void check_same_parameters();
   void broadcast_parameters();
   torch::Tensor shared_loss(const torch::Tensor& loss) const;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
@@ -67,7 +68,7 @@ class StopVote {
   // Called at the start of every step by every worker. True: this step is not to run.
   bool stop() {
     if (context_.rank() != 0) {
-      if (!announced_) return announced_ = true, false;
+      if (!std::exchange(started_, true)) return false;
       const auto payload =
           transport::recv(*context_.transport, 0, kStopTag, {Deadline::never(), "the word to go on"});
       return transport::as_text(payload.bytes()) == "s";
@@ -85,8 +86,8 @@ class StopVote {
 
  private:
   Context& context_;
-  bool announced_ = false;  // the first step always runs
-  bool next_ = false;       // rank 0's word on the next step
+  bool started_ = false;  // the first step always runs
+  bool next_ = false;     // rank 0's word on the next step
 };
 
 // One worker's run.

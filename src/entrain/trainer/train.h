@@ -35,7 +35,7 @@ struct TrainReport {
   double compute_time = 0;         // median of forward and backward, waiting taken out
   double first_loss = 0;           // mean over the workers
   double last_loss = 0;
-  std::vector<double> bytes_sent;  // by rank, in a step, measured
+  std::vector<double> bytes_sent;  // by rank, in a step: measured; as planned for a rank that only serves
   plan::LinkBound link_bound;
   double link_bound_best = 0;
   std::string strategy_id;
