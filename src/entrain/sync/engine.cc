@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <future>
 #include <set>
 
 #include "entrain/base/error.h"
@@ -39,16 +40,23 @@ void Engine::run() {
   }
 }
 
+// On the loop's thread: it may still be leaving the event that ended the last step.
 void Engine::set_plan(plan::Plan plan, graph::Graph graph, std::vector<torch::Tensor> variables) {
-  if (plan.messages.size() > 0xffff)
+  if (plan.messages.size() > 0xffff) {
     bad_input("the strategy makes {} messages; at most 65535", plan.messages.size());
-  synchronizers_.clear();
-  plan_ = std::move(plan);
-  graph_ = std::move(graph);
-  variables_ = std::move(variables);
-  for (const auto& message : plan_.messages) {
-    synchronizers_.push_back(make_synchronizer(message, plan_, graph_, transport_, loop_));
   }
+  std::promise<void> settled;
+  loop_.post([&] {
+    synchronizers_.clear();
+    plan_ = std::move(plan);
+    graph_ = std::move(graph);
+    variables_ = std::move(variables);
+    for (const auto& message : plan_.messages) {
+      synchronizers_.push_back(make_synchronizer(message, plan_, graph_, transport_, loop_));
+    }
+    settled.set_value();
+  });
+  settled.get_future().wait();
 }
 
 void Engine::begin(int64_t step) {
