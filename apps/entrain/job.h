@@ -10,7 +10,7 @@ namespace entrain::app {
 
 struct JobOptions {
   double timeout_s = 120;  // deadline of one operation of the ranks (ENTRAIN_TIMEOUT)
-  double grace_s = 5;      // after a failure: how long the other ranks may take to end
+  double grace_s = 3;      // after a failure: how long the other ranks may take to end
   bool own_program =
       true;  // false: any program; user-space shaping does not reach it, and it may end in silence
 };
