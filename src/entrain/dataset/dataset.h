@@ -1,0 +1,82 @@
+// The data set: (G, D, S, run-times) records, by domain.
+//
+// A domain is one (G, D) with the settings it was run under; its trials are strategies with their measured
+// steps. The stored form is lines of JSON (compressed when the path ends in .gz), so that the tuner's trial
+// log, a collection under way and the shipped data set are one format:
+//
+//   {"domain": "vgg16-32@lab:4x1gbit#2", "graph": {...}, "cluster": "yaml", "settings": {...}}
+//   {"trial": 0, "of": "vgg16-32@lab:4x1gbit#2", "strategy": {...}, "seconds": [...], "status": "ok", ...}
+//
+// A domain's line comes before its trials. Unknown keys are kept out of the way, not refused.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "entrain/base/files.h"
+#include "entrain/cluster/cluster.h"
+#include "entrain/graph/graph.h"
+#include "entrain/strategy/strategy.h"
+
+namespace entrain::dataset {
+
+enum class Status { kOk, kFailed, kDeadline };
+
+struct Trial {
+  int number = 0;  // within its domain, from 0
+  strategy::Strategy strategy;
+  std::vector<double> seconds;  // of each measured step; warm-up left out
+  Status status = Status::kOk;
+  std::string origin;  // who proposed it: "builder", "random", "mutation", "crossover", "import"
+  std::string error;   // when it failed
+
+  bool ok() const { return status == Status::kOk && !seconds.empty(); }
+  double median() const;  // Requires: ok()
+};
+
+struct Settings {
+  int64_t batch_size = 0;        // per rank
+  std::string compute = "real";  // real, or replay
+  std::string machine;           // "2 cores, tc" in words
+  uint64_t seed = 0;
+};
+
+struct Domain {
+  std::string name;  // unique in a data set: MODEL@CLUSTER, with a suffix when settings differ
+  graph::Graph graph;
+  cluster::Cluster cluster;
+  Settings settings;
+  std::vector<Trial> trials;
+};
+
+struct Dataset {
+  std::vector<Domain> domains;
+
+  size_t records() const;
+  Domain* find(const std::string& name);
+  const Domain* find(const std::string& name) const;
+};
+
+// One file, or every *.jsonl and *.jsonl.gz in a folder; domains of one name are joined. A last line that
+// was cut off (kill -9) is left out. Throws InputError naming file and line.
+Dataset load(const std::filesystem::path& path);
+
+// Compressed when the path ends in .gz. Atomic.
+void save(const Dataset& dataset, const std::filesystem::path& path);
+
+// Appends to a .jsonl file, flushed record by record: a kill loses nothing that was reported as done.
+class TrialLog {
+ public:
+  // Created, or continued: a half line at its end is cut away first.
+  explicit TrialLog(const std::filesystem::path& path);
+
+  void begin(const Domain& domain);  // the domain's line; its trials are not written
+  void append(const std::string& domain, const Trial& trial);
+
+ private:
+  LineLog log_;
+};
+
+}  // namespace entrain::dataset

@@ -1,0 +1,33 @@
+// Estimates f(G, D, S) without running it.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "entrain/cluster/cluster.h"
+#include "entrain/graph/graph.h"
+#include "entrain/strategy/strategy.h"
+
+namespace entrain::simulator {
+
+// What the links and hosts of a cluster do beyond their nominal rates. The defaults are those of the lab on
+// a small machine; fit() (calibrate.h) finds them from measured runs.
+struct Calibration {
+  double link_efficiency = 0.94;    // payload over nominal rate: headers, shaping
+  double latency_s = 150e-6;        // of one round of a schedule, the wake-ups of both ends included
+  double message_s = 60e-6;         // of a rank's time for one message: posting, matching, completing
+  double reduce_bytes_per_s = 3e9;  // summing at a receiver
+  double update_bytes_per_s = 4e9;  // the optimizer, by bytes of parameters
+  double compute_scale = 1;         // measured compute over profiled
+};
+
+// One (G, D). Scores are comparable within it only; lower is better. Thread-safe.
+class Simulator {
+ public:
+  virtual ~Simulator() = default;
+  virtual std::string name() const = 0;
+  virtual std::vector<double> score(std::span<const strategy::Strategy> strategies) const = 0;
+};
+
+}  // namespace entrain::simulator

@@ -1,0 +1,51 @@
+// Draws strategies from a space, changes one a little, crosses two. Same seed, same strategies.
+#pragma once
+
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "entrain/cluster/cluster.h"
+#include "entrain/graph/graph.h"
+#include "entrain/strategy/strategy.h"
+
+namespace entrain::strategy {
+
+using Rng = std::mt19937_64;
+
+enum class Space {
+  kPublished,  // AutoSync's: PS or all-reduce a part, sparse always PS
+  kOwn,        // wider: all-gather for sparse, topologies, ring orders, priorities, server-only hosts
+};
+Space space_from(std::string_view name);  // "published", "own"; throws InputError
+
+struct SamplerOptions {
+  Space space = Space::kOwn;
+  // Variables of at most `lower_bytes` are never cut, of at least `upper_bytes` always; between them with
+  // probability (size - lower) / (upper - lower).
+  int64_t lower_bytes = 1 << 20;
+  int64_t upper_bytes = 16 << 20;
+  int max_shards = 40;
+  int max_groups = 20;
+};
+
+// Every strategy it returns passes validate(). Thread-safe (const; the caller owns the Rng).
+// `graph` and `cluster` outlive it.
+class Sampler {
+ public:
+  Sampler(const graph::Graph& graph, const cluster::Cluster& cluster, SamplerOptions options = {});
+
+  Strategy sample(Rng& rng) const;
+  // A few (1 to 4) changes: another partition, synchronizer, destination, group, topology, priority.
+  Strategy mutate(const Strategy& parent, Rng& rng) const;
+  // Each variable from one of the parents.
+  Strategy crossover(const Strategy& a, const Strategy& b, Rng& rng) const;
+
+ private:
+  const graph::Graph& graph_;
+  const cluster::Cluster& cluster_;
+  SamplerOptions options_;
+};
+
+}  // namespace entrain::strategy
