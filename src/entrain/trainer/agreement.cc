@@ -52,6 +52,13 @@ void give_order(transport::Transport& transport, int server, Order order) {
                   {-1, Deadline::never(), "order"});
 }
 
+void order_servers(Context& context, Order order) {
+  if (context.rank() != 0) return;
+  for (int rank = 0; rank < context.world(); ++rank) {
+    if (!context.cluster.is_worker(rank)) give_order(*context.transport, rank, order);
+  }
+}
+
 Order take_order(transport::Transport& transport) {
   const auto payload =
       transport::recv(transport, 0, kOrderTag, {Deadline::never(), "the next order of rank 0"});

@@ -5,6 +5,7 @@
 
 #include "entrain/graph/graph.h"
 #include "entrain/strategy/strategy.h"
+#include "entrain/trainer/context.h"
 #include "entrain/transport/transport.h"
 
 namespace entrain {
@@ -21,6 +22,7 @@ strategy::Strategy agree_on_strategy(transport::Transport& transport, const stra
 // Orders of rank 0 to the ranks that only serve.
 enum class Order : char { kStep = 's', kSwitch = 'w', kEnd = 'e' };
 void give_order(transport::Transport& transport, int server, Order order);
+void order_servers(Context& context, Order order);  // to all of them, by rank 0; nothing elsewhere
 Order take_order(transport::Transport& transport);
 
 }  // namespace entrain

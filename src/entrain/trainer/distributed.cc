@@ -49,7 +49,7 @@ Distributed::~Distributed() {
   watch_.reset();
   try {
     finish();
-    order_servers(Order::kEnd);
+    order_servers(context_, Order::kEnd);
   } catch (const std::exception&) {
     // Whoever called step() or finish() has seen this error.
   }
@@ -106,13 +106,6 @@ void Distributed::broadcast_parameters() {
                       *context_.transport);
 }
 
-void Distributed::order_servers(Order order) {
-  if (context_.rank() != 0) return;
-  for (int rank = 0; rank < context_.world(); ++rank) {
-    if (!context_.cluster.is_worker(rank)) give_order(*context_.transport, rank, order);
-  }
-}
-
 // d(mean over all workers)/dx = sum over workers of d(loss / workers)/dx: the sum on the wire is the mean.
 torch::Tensor Distributed::shared_loss(const torch::Tensor& loss) const {
   return context_.workers() == 1 ? loss : loss / context_.workers();
@@ -120,17 +113,20 @@ torch::Tensor Distributed::shared_loss(const torch::Tensor& loss) const {
 
 void Distributed::step(const torch::Tensor& loss) {
   if (watch_) watch_->check();
+  if (profile_) profile_->forward_ends(not_computing());
   finish();
   if (hooks_ == nullptr) {
     first_step(loss);
   } else {
-    order_servers(Order::kStep);
+    order_servers(context_, Order::kStep);
     engine_.begin(step_);
     made_.assign(variables_.size(), false);
     {
       const Stopwatch stopwatch(times_.backward);
+      profile_->backward_begins();
       shared_loss(loss).backward();
     }
+    profile_->backward_ends();
     send_missing();
   }
   under_way_ = true;
@@ -140,6 +136,7 @@ void Distributed::step(const torch::Tensor& loss) {
   } else {
     finish();
   }
+  if (profile_) profile_->forward_begins(not_computing());
 }
 
 // The strategy needs G, and only a backward shows all of G: which gradients are sparse and in
@@ -159,12 +156,14 @@ void Distributed::first_step(const torch::Tensor& loss) {
   if (context_.rank() == 0)
     own = strategy::load_or_build(options_.strategy, graph_, context_.cluster, options_.seed);
   settle(own);
+  profile_.emplace(variables_.size());
 
   hooks_ = std::make_unique<graph::GradientHooks>(variables_, [this](size_t v) {
     made_[v] = true;
+    profile_->made(v);
     engine_.ready(v);
   });
-  order_servers(Order::kStep);
+  order_servers(context_, Order::kStep);
   engine_.begin(step_);
   for (size_t v = 0; v < variables_.size(); ++v) made_[v] = variables_[v].grad().defined();
   for (size_t v = 0; v < variables_.size(); ++v) {
@@ -180,11 +179,18 @@ void Distributed::settle(const strategy::Strategy& strategy) {
   made_.assign(variables_.size(), false);
 }
 
+graph::Graph Distributed::profiled_graph() const {
+  if (!profile_ || profile_->steps() == 0) fail("profiled_graph before the second step");
+  graph::Graph graph = graph_;
+  profile_->fill(graph);
+  return graph;
+}
+
 void Distributed::switch_strategy(const strategy::Strategy& strategy) {
   if (hooks_ == nullptr) fail("switch_strategy before the first step: set Options::strategy instead");
   finish();
   if (context_.rank() == 0) strategy::validate(strategy, graph_, context_.cluster);
-  order_servers(Order::kSwitch);
+  order_servers(context_, Order::kSwitch);
   settle(strategy);
 }
 
@@ -209,6 +215,7 @@ void Distributed::update(size_t v) {
 
 // The next forward is about to read variable v.
 void Distributed::use(size_t v) {
+  profile_->reads(v, not_computing());
   bool taken = false;
   {
     const Stopwatch stopwatch(times_.waited);

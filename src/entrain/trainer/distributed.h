@@ -15,6 +15,7 @@
 #include "entrain/trainer/agreement.h"
 #include "entrain/trainer/context.h"
 #include "entrain/trainer/partial_update.h"
+#include "entrain/trainer/step_profile.h"
 
 namespace entrain {
 
@@ -54,6 +55,8 @@ class Distributed {
 
   // Known after the first step.
   const graph::Graph& graph() const { return graph_; }
+  // G with the times of this rank's last steps. Requires: two steps.
+  graph::Graph profiled_graph() const;
   const strategy::Strategy& strategy() const { return strategy_; }
   const plan::Plan& plan() const { return engine_.plan(); }
   const Times& times() const { return times_; }
@@ -65,7 +68,7 @@ class Distributed {
   void send_missing();
   void update(size_t v);
   void use(size_t v);
-  void order_servers(Order order);
+  double not_computing() const { return times_.waited + times_.updated; }
   void check_same_parameters();
   void broadcast_parameters();
   torch::Tensor shared_loss(const torch::Tensor& loss) const;
@@ -81,6 +84,7 @@ class Distributed {
   int64_t step_ = 0;
   bool under_way_ = false;  // updates of the last step are missing
   Times times_;
+  std::optional<StepProfile> profile_;
   sync::Engine engine_;
   std::unique_ptr<graph::GradientHooks> hooks_;
   std::unique_ptr<graph::ForwardWatch> watch_;

@@ -1,0 +1,161 @@
+#include "entrain/trainer/standing_job.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "entrain/base/error.h"
+#include "entrain/models/registry.h"
+#include "entrain/strategy/builders/registry.h"
+#include "entrain/strategy/validate.h"
+#include "entrain/trainer/distributed.h"
+#include "entrain/trainer/replay.h"
+#include "entrain/trainer/server.h"
+#include "entrain/trainer/train.h"
+
+namespace entrain {
+namespace {
+
+constexpr transport::Tag kOrderTag = transport::kControlTags + 30;
+constexpr char kSteps = 's', kSwitch = 'w', kEnd = 'e';
+constexpr int64_t kFirstSteps = 6;  // allocators and caches settle, then times are taken
+
+// A model of the zoo on one synthetic batch.
+class ModelStepper final : public Stepper {
+ public:
+  ModelStepper(Context& context, const StandingOptions& options)
+      : model_(models::make_model(options.model, options.seed)),
+        // Thousands of steps on one batch must not end in NaN or denormals, which compute at another speed.
+        optimizer_(model_->parameters(), torch::optim::SGDOptions(1e-7)),
+        distributed_(context, *model_, optimizer_, {"allreduce", options.seed, true}),
+        name_(options.model),
+        batch_size_(options.batch_size) {
+    auto generator = at::detail::createCPUGenerator(options.seed + static_cast<uint64_t>(context.rank()));
+    batch_ = model_->synthetic(options.batch_size, generator);
+  }
+
+  void step() override { distributed_.step(model_->loss(batch_)); }
+  void switch_strategy(const strategy::Strategy& s) override { distributed_.switch_strategy(s); }
+  graph::Graph graph() const override {
+    graph::Graph g = distributed_.profiled_graph();
+    g.model = name_;
+    g.batch_size = batch_size_;
+    return g;
+  }
+
+ private:
+  std::shared_ptr<models::Model> model_;
+  torch::optim::SGD optimizer_;
+  Distributed distributed_;
+  std::string name_;
+  int64_t batch_size_;
+  models::Batch batch_;
+};
+
+std::unique_ptr<Stepper> make_stepper(Context& context, const StandingOptions& options) {
+  constexpr std::string_view kReplay = "replay:";
+  if (options.compute == "real") return std::make_unique<ModelStepper>(context, options);
+  if (!options.compute.starts_with(kReplay)) {
+    bad_input("--compute '{}': allowed are real and replay:FILE", options.compute);
+  }
+  const auto profile = graph::load(options.compute.substr(kReplay.size()));
+  return std::make_unique<Replay>(
+      context, profile, strategy::build("allreduce", profile, context.cluster, options.seed), options.seed);
+}
+
+bool is_steady(const std::vector<double>& seconds, double steady) {
+  const double spread = quantile(seconds, 0.75) - quantile(seconds, 0.25);
+  return spread / quantile(seconds, 0.5) / std::sqrt(static_cast<double>(seconds.size())) <= steady;
+}
+
+}  // namespace
+
+StandingJob::StandingJob(Context& context, const StandingOptions& options) : context_(context) {
+  if (!context.trains()) return;  // follow() serves
+  stepper_ = make_stepper(context, options);
+  run(kFirstSteps);
+  graph_ = stepper_->graph();
+}
+
+StandingJob::~StandingJob() {
+  if (context_.rank() != 0 || !stepper_) return;
+  try {
+    order(kEnd, 0);
+  } catch (const std::exception&) {
+    // Whoever called measure() has seen this error.
+  }
+}
+
+void StandingJob::order(char what, int64_t steps) {
+  const std::string text = what + std::to_string(steps);
+  for (int rank = 1; rank < context_.world(); ++rank) {
+    if (!context_.cluster.is_worker(rank)) continue;
+    transport::send(*context_.transport, rank, kOrderTag, transport::as_bytes(text),
+                    {-1, Deadline::after(context_.job.timeout_s), "order of the tuner"});
+  }
+}
+
+std::vector<double> StandingJob::run(int64_t steps) {
+  std::vector<double> seconds;
+  for (int64_t i = 0; i < steps; ++i) {
+    const auto start = Clock::now();
+    stepper_->step();
+    seconds.push_back(seconds_since(start));
+  }
+  return seconds;
+}
+
+void StandingJob::follow() {
+  if (!context_.trains()) return serve(context_);
+  while (true) {
+    // Rank 0 may think for long between two trials; that it lives the transport's pings tell.
+    const auto payload =
+        transport::recv(*context_.transport, 0, kOrderTag, {Deadline::never(), "the tuner's next order"});
+    const std::string text(transport::as_text(payload.bytes()));
+    switch (text.at(0)) {
+      case kSteps:
+        run(std::stoll(text.substr(1)));
+        break;
+      case kSwitch:
+        stepper_->switch_strategy({});
+        break;
+      case kEnd:
+        stepper_.reset();
+        return;
+      default:
+        fail("rank {}: unknown order '{}' of the tuner", context_.rank(), text);
+    }
+  }
+}
+
+// Steps are ordered in runs, not one by one, so that no rank waits for an order within a run.
+Measurement StandingJob::measure(const strategy::Strategy& strategy, const MeasureOptions& options) {
+  strategy::validate(strategy, graph_, context_.cluster);
+  order(kSwitch, 0);
+  stepper_->switch_strategy(strategy);
+  const auto ordered = [&](int64_t steps) {
+    order(kSteps, steps);
+    return run(steps);
+  };
+  Measurement result;
+  const auto over = [&](double seconds) { return options.deadline_s > 0 && seconds > options.deadline_s; };
+  // A step's forward waits for the messages of the one before it, so the second shows what the first sent.
+  if (options.warmup > 0) ordered(options.warmup);
+  if (options.deadline_s > 0) {
+    result.seconds = ordered(1);
+    if (over(result.seconds.front())) {
+      result.over_deadline = true;
+      return result;
+    }
+  }
+  while (static_cast<int64_t>(result.seconds.size()) < options.most) {
+    const auto done = static_cast<int64_t>(result.seconds.size());
+    const int64_t more =
+        done < options.least ? options.least - done : std::min<int64_t>(2, options.most - done);
+    for (const double s : ordered(more)) result.seconds.push_back(s);
+    if (is_steady(result.seconds, options.steady)) break;
+  }
+  return result;
+}
+
+}  // namespace entrain
