@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
+#include <unordered_map>
 
 #include "entrain/plan/topology.h"
 
@@ -31,18 +33,31 @@ std::string describe(const Message& message, const graph::Graph& graph, std::str
   return text;
 }
 
-class Planner {
- public:
-  Planner(const graph::Graph& graph, const cluster::Cluster& cluster)
-      : graph_(graph), cluster_(cluster), topologies_(cluster) {
-    plan_.world = cluster.world();
-    for (int rank = 0; rank < plan_.world; ++rank) {
-      if (cluster.is_worker(rank)) plan_.workers.push_back(rank);
-    }
-  }
+}  // namespace
 
-  void add(const strategy::VariableConfig& config) {
-    const int variable = graph_.find(config.name);
+struct Planner::Shared {
+  const graph::Graph& graph;
+  const cluster::Cluster& cluster;
+  Topologies topologies;
+  std::unordered_map<std::string_view, int> variables;
+  std::vector<int> workers;
+
+  // Strategies usually list the variables in G's order.
+  int find(const std::string& name, size_t place) const {
+    if (place < graph.variables.size() && graph.variables[place].name == name) return static_cast<int>(place);
+    return variables.at(name);
+  }
+};
+
+namespace {
+
+// One plan in the making.
+class Making {
+ public:
+  Making(const graph::Graph& graph, const cluster::Cluster& cluster, Topologies& topologies, bool describe)
+      : graph_(graph), cluster_(cluster), topologies_(topologies), describe_(describe) {}
+
+  void add(const strategy::VariableConfig& config, int variable) {
     for (size_t p = 0; p < config.parts.size(); ++p) {
       const Slice slice = slice_of(graph_, variable, config.partition, static_cast<int>(p));
       const strategy::Part& part = config.parts[p];
@@ -51,7 +66,9 @@ class Planner {
     }
   }
 
-  Plan finish() {
+  Plan finish(std::vector<int> workers) {
+    plan_.world = cluster_.world();
+    plan_.workers = std::move(workers);
     for (auto& [group, merged] : groups_) {
       // In the order in which backward makes them, so that the message fills as it goes.
       std::stable_sort(
@@ -87,7 +104,7 @@ class Planner {
   }
 
   void push(Message message, std::string_view operation) {
-    message.what = describe(message, graph_, operation);
+    if (describe_) message.what = describe(message, graph_, operation);
     plan_.messages.push_back(std::move(message));
   }
 
@@ -114,7 +131,8 @@ class Planner {
 
   const graph::Graph& graph_;
   const cluster::Cluster& cluster_;
-  Topologies topologies_;
+  Topologies& topologies_;
+  bool describe_;
   std::map<int, Merged> groups_;  // by merge group
   Plan plan_;
 };
@@ -127,11 +145,29 @@ int64_t Message::elements() const {
   return sum;
 }
 
+Planner::Planner(const graph::Graph& graph, const cluster::Cluster& cluster)
+    : shared_(new Shared{graph, cluster, Topologies(cluster), {}, {}}) {
+  for (size_t v = 0; v < graph.variables.size(); ++v) {
+    shared_->variables.emplace(graph.variables[v].name, static_cast<int>(v));
+  }
+  for (int rank = 0; rank < cluster.world(); ++rank) {
+    if (cluster.is_worker(rank)) shared_->workers.push_back(rank);
+  }
+}
+
+Planner::~Planner() = default;
+
+Plan Planner::plan(const strategy::Strategy& strategy, bool describe) const {
+  Making making(shared_->graph, shared_->cluster, shared_->topologies, describe);
+  for (size_t i = 0; i < strategy.variables.size(); ++i) {
+    making.add(strategy.variables[i], shared_->find(strategy.variables[i].name, i));
+  }
+  return making.finish(shared_->workers);
+}
+
 Plan make_plan(const strategy::Strategy& strategy, const graph::Graph& graph,
                const cluster::Cluster& cluster) {
-  Planner planner(graph, cluster);
-  for (const auto& config : strategy.variables) planner.add(config);
-  return planner.finish();
+  return Planner(graph, cluster).plan(strategy, true);
 }
 
 }  // namespace entrain::plan

@@ -55,4 +55,19 @@ struct Plan {
 Plan make_plan(const strategy::Strategy& strategy, const graph::Graph& graph,
                const cluster::Cluster& cluster);
 
+// Plans of many strategies for one (G, D): what does not depend on S is made once, schedules are shared
+// among plans and live as long as the planner. Thread-safe. `graph` and `cluster` outlive it.
+class Planner {
+ public:
+  Planner(const graph::Graph& graph, const cluster::Cluster& cluster);
+  ~Planner();
+
+  // Requires: as make_plan(). Message::what is left empty unless `describe`.
+  Plan plan(const strategy::Strategy& strategy, bool describe = false) const;
+
+ private:
+  struct Shared;
+  std::unique_ptr<Shared> shared_;
+};
+
 }  // namespace entrain::plan

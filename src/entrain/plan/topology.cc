@@ -1,15 +1,11 @@
 #include "entrain/plan/topology.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "entrain/collective/algorithms.h"
 
 namespace entrain::plan {
 
-using strategy::Topology;
-
-Topologies::Topologies(const cluster::Cluster& cluster) : cluster_(cluster), world_(cluster.world()) {
+Topologies::Topologies(const cluster::Cluster& cluster)
+    : cluster_(cluster), world_(cluster.world()), servers_(cluster.hosts.size()) {
   std::vector<std::vector<int>> by_host(cluster.hosts.size());
   for (int rank = 0; rank < world_; ++rank) {
     if (!cluster.is_worker(rank)) continue;
@@ -31,9 +27,8 @@ Topologies::Shared Topologies::all_reduce(const strategy::AllReduce& choice, int
                : bytes <= kSmall ? Topology::kReduceScatter
                                  : Topology::kRing;
   }
-  const std::string key =
-      fmt::format("all-reduce {} {}", static_cast<int>(topology), fmt::join(choice.ring_order, ","));
-  Shared& schedule = made_[key];
+  const std::lock_guard lock(mutex_);
+  Shared& schedule = all_reduces_[{topology, choice.ring_order}];
   if (schedule) return schedule;
 
   std::vector<int> order;
@@ -61,9 +56,11 @@ Topologies::Shared Topologies::all_reduce(const strategy::AllReduce& choice, int
 }
 
 Topologies::Shared Topologies::parameter_server(const strategy::ParameterServer& choice) {
-  Shared& schedule = made_[fmt::format("server {} {}", choice.destination, choice.local_replication)];
+  const int host = cluster_.find(choice.destination);
+  const std::lock_guard lock(mutex_);
+  Shared& schedule = servers_[host][choice.local_replication ? 1 : 0];
   if (schedule) return schedule;
-  const int root = cluster_.first_rank(cluster_.find(choice.destination));
+  const int root = cluster_.first_rank(host);
   return schedule = std::make_shared<const collective::Schedule>(
              choice.local_replication ? collective::rooted_by_group(groups_, root, world_)
                                       : collective::rooted(workers_, root, world_));

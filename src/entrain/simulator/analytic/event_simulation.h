@@ -1,5 +1,12 @@
 // One training iteration as events: gradients become ready along backward, messages share links, the next
 // forward waits for the variables it reads.
+//
+//   backward  ──▶ g(n-1) ──▶ ... ──▶ g(0)                     at its slowest worker
+//   messages        └── start when all their gradients are there; flow (flows.h); end
+//   forward         waits for variable 0, updates it, computes; waits for variable 1, ...
+//
+// An iteration is from one start of backward to the next. Everything that a backward sends is taken in
+// by the forward after it, so one iteration is the steady state.
 #pragma once
 
 #include <memory>
@@ -12,17 +19,33 @@ namespace entrain::simulator {
 
 // What one iteration is made of, in seconds.
 struct Estimate {
-  double seconds = 0;       // of an iteration, in the steady state
-  double compute = 0;       // forward, backward, update of the slowest worker
-  double exposed = 0;       // communication that nothing hides: seconds - compute
-  double link_bound = 0;    // busiest direction of a host's link, by payload
-  double busiest_link = 0;  // its time with overheads
-  int busiest_host = 0;
-  bool busiest_sending = true;
-  double latency = 0;       // sum over messages of rounds x latency
+  double seconds = 0;     // of an iteration
+  double compute = 0;     // forward, backward, update of the slowest worker
+  double exposed = 0;     // communication that nothing hides: seconds - compute
+  double link_bound = 0;  // busiest direction of a host's link: payload over nominal rate
+  double busiest_s = 0;   // how long the busiest resource is busy
+  int busiest_host = 0;   // where it is
+  enum class Kind { kSending, kReceiving, kEngine } busiest_kind = Kind::kSending;
   double last_arrival = 0;  // when the last message ends, from the start of backward
+  double latency = 0;       // sum over messages of what is neither links nor engines
   double messages = 0;      // count
-  double transfers = 0;     // sends of all ranks
+  double transfers = 0;     // of all ranks
+};
+
+// A stretch of time on a track ("backward", "forward", "link of 198.18.0.1, receiving", a message).
+struct Span {
+  std::string track;
+  std::string name;
+  double begin;
+  double end;
+};
+
+struct Timeline {
+  Estimate estimate;
+  std::vector<Span> spans;
+  // What the iteration's length hangs on, from its start to its end: one span begins where the one before
+  // it ends, or waits for it.
+  std::vector<Span> critical_path;
 };
 
 // Thread-safe, deterministic. `graph` and `cluster` are copied.
@@ -36,9 +59,11 @@ class EventSimulation final : public Simulator {
 
   // Requires: the strategy passes validate() for (graph, cluster).
   Estimate estimate(const strategy::Strategy& strategy) const;
+  Timeline timeline(const strategy::Strategy& strategy) const;
 
  private:
   struct Model;
+  struct Iteration;
   std::unique_ptr<const Model> model_;
 };
 

@@ -1,0 +1,199 @@
+#include "entrain/simulator/analytic/event_simulation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "entrain/plan/link_bound.h"
+#include "entrain/plan/plan.h"
+#include "entrain/simulator/analytic/demand.h"
+#include "entrain/simulator/analytic/flows.h"
+
+namespace entrain::simulator {
+namespace {
+
+constexpr double kSegmentBytes = 512 << 10;  // the executor's: a message moves on in pieces of this size
+
+}  // namespace
+
+// What does not depend on the strategy.
+struct EventSimulation::Model {
+  Model(const graph::Graph& g, const cluster::Cluster& c, const Calibration& k)
+      : graph(g), cluster(c), calibration(k), planner(graph, cluster), demands(graph, cluster, k) {
+    double slowest = 1;
+    for (const auto& host : cluster.hosts) {
+      if (!host.server_only()) slowest = std::min(slowest, host.speed);
+    }
+    const double scale = k.compute_scale / slowest;
+    std::vector<int> order(graph.variables.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+      return graph.variables[a].ready_order < graph.variables[b].ready_order;
+    });
+    ready.resize(order.size());
+    for (const int v : order) ready[v] = backward += graph.variables[v].backward_s * scale;
+    for (const auto& v : graph.variables) {
+      forward.push_back(v.forward_s * scale);
+      const double bytes = v.sparse && v.shape[0] > 0
+                               ? static_cast<double>(v.bytes() / v.shape[0] * v.rows_per_step)
+                               : static_cast<double>(v.bytes());
+      update.push_back(bytes / k.update_bytes_per_s);
+      compute += forward.back() + update.back();
+    }
+    compute += backward;
+  }
+
+  graph::Graph graph;
+  cluster::Cluster cluster;
+  Calibration calibration;
+  plan::Planner planner;
+  Demands demands;
+  std::vector<double> ready, forward, update;  // by variable, in seconds
+  double backward = 0;
+  double compute = 0;
+};
+
+// One run of the model; kept between calls for its memory.
+struct EventSimulation::Iteration {
+  plan::Plan plan;
+  std::vector<Flow> flows;        // by message
+  std::vector<double> extra;      // by message: from the flow's end to the last rank's
+  std::vector<double> available;  // by variable
+  std::vector<int> last_message;  // by variable: the one it waits for
+  std::vector<double> busy;       // by resource, in seconds
+  double end = 0;
+
+  void run(const Model& m, const strategy::Strategy& strategy, bool describe);
+  Estimate summary(const Model& m) const;
+};
+
+void EventSimulation::Iteration::run(const Model& m, const strategy::Strategy& strategy, bool describe) {
+  const Calibration& k = m.calibration;
+  plan = m.planner.plan(strategy, describe);
+  const Resources& resources = m.demands.resources();
+  flows.clear();
+  extra.clear();
+  busy.assign(resources.capacity.size(), 0.0);
+  for (const auto& message : plan.messages) {
+    const auto found = m.demands.find(message, plan.workers);
+    double ready = 0;
+    for (const auto& slice : message.slices) ready = std::max(ready, m.ready[slice.variable]);
+    const Demand& d = *found.demand;
+    flows.push_back({found.demand, found.queue, message.priority, found.bytes, ready, 0, 0});
+    double alone = 0;
+    for (size_t r = 0; r < busy.size(); ++r) {
+      const double seconds = (d.fixed[r] + d.per_byte[r] * found.bytes) / resources.capacity[r];
+      busy[r] += seconds;
+      alone = std::max(alone, seconds);
+    }
+    // The last piece's way through all the transfers that wait for one another, as far as the links' own
+    // time does not cover it: one piece is at one place at a time.
+    const double chunk = found.bytes / d.chunks;
+    const double piece = std::min(chunk, kSegmentBytes);
+    const double hop = d.stream_rate > 0 ? piece / d.stream_rate : 0;
+    const double path = d.chunks > 1 ? std::max(0.0, hop * d.depth - alone) : hop * std::max(0, d.depth - 1);
+    extra.push_back(d.depth * k.latency_s + path);
+  }
+  run_flows(flows, m.demands.queues(), resources);
+
+  available.assign(m.graph.variables.size(), 0.0);
+  last_message.assign(m.graph.variables.size(), -1);
+  for (size_t i = 0; i < flows.size(); ++i) {
+    const double ended = flows[i].ended + extra[i];
+    for (const auto& slice : plan.messages[i].slices) {
+      if (ended < available[slice.variable]) continue;
+      available[slice.variable] = ended;
+      last_message[slice.variable] = static_cast<int>(i);
+    }
+  }
+  end = m.backward;
+  for (size_t v = 0; v < available.size(); ++v) {
+    end = std::max(end, available[v]) + m.update[v] + m.forward[v];
+  }
+}
+
+Estimate EventSimulation::Iteration::summary(const Model& m) const {
+  Estimate e;
+  e.seconds = end;
+  e.compute = m.compute;
+  e.exposed = e.seconds - e.compute;
+  const size_t hosts = m.cluster.hosts.size();
+  for (size_t r = 0; r < busy.size(); ++r) {
+    if (r < 2 * hosts) e.link_bound = std::max(e.link_bound, busy[r] * m.calibration.link_efficiency);
+    if (busy[r] <= e.busiest_s) continue;
+    e.busiest_s = busy[r];
+    e.busiest_host = static_cast<int>(r % hosts);
+    e.busiest_kind = static_cast<Estimate::Kind>(r / hosts);
+  }
+  for (size_t i = 0; i < flows.size(); ++i) {
+    e.last_arrival = std::max(e.last_arrival, flows[i].ended + extra[i]);
+    e.latency += extra[i];
+    e.transfers += flows[i].demand->transfers;
+  }
+  e.messages = static_cast<double>(flows.size());
+  return e;
+}
+
+EventSimulation::EventSimulation(const graph::Graph& graph, const cluster::Cluster& cluster,
+                                 const Calibration& calibration)
+    : model_(std::make_unique<const Model>(graph, cluster, calibration)) {}
+EventSimulation::~EventSimulation() = default;
+
+Estimate EventSimulation::estimate(const strategy::Strategy& strategy) const {
+  thread_local Iteration iteration;
+  iteration.run(*model_, strategy, false);
+  return iteration.summary(*model_);
+}
+
+std::vector<double> EventSimulation::score(std::span<const strategy::Strategy> strategies) const {
+  std::vector<double> scores;
+  scores.reserve(strategies.size());
+  for (const auto& strategy : strategies) scores.push_back(estimate(strategy).seconds);
+  return scores;
+}
+
+Timeline EventSimulation::timeline(const strategy::Strategy& strategy) const {
+  const Model& m = *model_;
+  Iteration run;
+  run.run(m, strategy, true);
+  Timeline t{run.summary(m), {}, {}};
+  const auto& variables = m.graph.variables;
+  for (size_t v = 0; v < variables.size(); ++v) {
+    const double backward = variables[v].backward_s * m.calibration.compute_scale;
+    t.spans.push_back({"backward", variables[v].name, m.ready[v] - backward, m.ready[v]});
+  }
+  for (size_t i = 0; i < run.flows.size(); ++i) {
+    const Flow& f = run.flows[i];
+    t.spans.push_back(
+        {fmt::format("queue {}", f.queue), run.plan.messages[i].what, f.begun, f.ended + run.extra[i]});
+  }
+  // Forward, and the last variable it had to wait for: what came after that was only computing.
+  double now = m.backward;
+  int waited_for = -1;
+  double wait_end = 0;
+  for (size_t v = 0; v < variables.size(); ++v) {
+    if (run.available[v] > now) {
+      t.spans.push_back({"forward", "waits for " + variables[v].name, now, run.available[v]});
+      now = wait_end = run.available[v];
+      waited_for = static_cast<int>(v);
+    }
+    const double end = now + m.update[v] + m.forward[v];
+    t.spans.push_back({"forward", variables[v].name, now, end});
+    now = end;
+  }
+  auto& path = t.critical_path;
+  if (waited_for < 0) {
+    path = {{"backward", "backward", 0, m.backward}, {"forward", "forward", m.backward, now}};
+    return t;
+  }
+  const int message = run.last_message[waited_for];
+  const Flow& f = run.flows[message];
+  path.push_back({"backward", "until the message's gradients are there", 0, f.ready});
+  if (f.begun > f.ready) path.push_back({"queue", "behind more important messages", f.ready, f.begun});
+  path.push_back({"message", run.plan.messages[message].what, f.begun, wait_end});
+  path.push_back({"forward", "from " + variables[waited_for].name + " on", wait_end, now});
+  return t;
+}
+
+}  // namespace entrain::simulator
