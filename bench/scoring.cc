@@ -8,6 +8,7 @@
 #include <random>
 
 #include "entrain/base/clock.h"
+#include "entrain/simulator/analytic/event_simulation.h"
 #include "entrain/simulator/analytic/published_terms.h"
 #include "entrain/strategy/validate.h"
 
@@ -142,7 +143,7 @@ int main(int argc, char** argv) {
     using Published = simulator::PublishedSimulator;
     measure(Published(g, c, Published::Total::kSum), g, strategies, seconds);
     measure(Published(g, c, Published::Total::kMax), g, strategies, seconds);
-    // The event simulation joins here.
+    measure(simulator::EventSimulation(g, c, {}), g, strategies, seconds);
   }
   return 0;
 }
