@@ -5,9 +5,11 @@
 // log, a collection under way and the shipped data set are one format:
 //
 //   {"domain": "vgg16-32@lab:4x1gbit#2", "graph": {...}, "cluster": "yaml", "settings": {...}}
-//   {"trial": 0, "of": "vgg16-32@lab:4x1gbit#2", "strategy": {...}, "seconds": [...], "status": "ok", ...}
+//   {"trial": 0, "of": "vgg16-32@lab:4x1gbit#2", "status": "ok", "seconds": [...], "origin": "random",
+//    "error": "when it failed", "strategy": {...}}
 //
-// A domain's line comes before its trials. Unknown keys are kept out of the way, not refused.
+// A domain's line comes before its trials. Unknown keys are left alone, not refused. The graph is that of
+// graph::to_json, the strategy protobuf's JSON of strategy.proto without its defaults (README.md).
 #pragma once
 
 #include <filesystem>
@@ -34,6 +36,7 @@ struct Trial {
 
   bool ok() const { return status == Status::kOk && !seconds.empty(); }
   double median() const;  // Requires: ok()
+  friend bool operator==(const Trial&, const Trial&) = default;
 };
 
 struct Settings {
@@ -41,6 +44,7 @@ struct Settings {
   std::string compute = "real";  // real, or replay
   std::string machine;           // "2 cores, tc" in words
   uint64_t seed = 0;
+  friend bool operator==(const Settings&, const Settings&) = default;
 };
 
 struct Domain {
@@ -59,9 +63,12 @@ struct Dataset {
   const Domain* find(const std::string& name) const;
 };
 
-// One file, or every *.jsonl and *.jsonl.gz in a folder; domains of one name are joined. A last line that
-// was cut off (kill -9) is left out. Throws InputError naming file and line.
+// One file, or every *.jsonl and *.jsonl.gz in a folder, in order of name. Domains of one name are joined:
+// the first description stands, a trial whose number is taken gets the next free one, and the same record
+// twice counts once. A last line that was cut off (kill -9) is left out. Throws InputError naming file and
+// line.
 Dataset load(const std::filesystem::path& path);
+Dataset load(const std::vector<std::filesystem::path>& paths);
 
 // Compressed when the path ends in .gz. Atomic.
 void save(const Dataset& dataset, const std::filesystem::path& path);
@@ -69,10 +76,11 @@ void save(const Dataset& dataset, const std::filesystem::path& path);
 // Appends to a .jsonl file, flushed record by record: a kill loses nothing that was reported as done.
 class TrialLog {
  public:
-  // Created, or continued: a half line at its end is cut away first.
+  // Created, or continued: a half line at its end is cut away first. Throws InputError for a .gz.
   explicit TrialLog(const std::filesystem::path& path);
 
-  void begin(const Domain& domain);  // the domain's line; its trials are not written
+  // The domain's line; its trials are not written. Again, for a log that is continued, does no harm.
+  void begin(const Domain& domain);
   void append(const std::string& domain, const Trial& trial);
 
  private:

@@ -1,0 +1,15 @@
+// gzip in memory. Same text, same bytes: no time stamp is written.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace entrain::dataset {
+
+std::string gzip(std::string_view text);
+
+// Takes files of several members too (`cat a.gz b.gz`). Throws InputError "ORIGIN: ..." when the data is no
+// gzip, damaged, or ends early.
+std::string gunzip(std::string_view bytes, const std::string& origin);
+
+}  // namespace entrain::dataset
