@@ -1,18 +1,19 @@
 // Draws strategies from a space, changes one a little, crosses two. Same seed, same strategies.
 #pragma once
 
-#include <random>
-#include <string>
+#include <memory>
 #include <string_view>
-#include <vector>
 
 #include "entrain/cluster/cluster.h"
 #include "entrain/graph/graph.h"
+#include "entrain/strategy/sampler/draw.h"
 #include "entrain/strategy/strategy.h"
 
 namespace entrain::strategy {
 
-using Rng = std::mt19937_64;
+namespace sampling {
+struct Terrain;
+}
 
 enum class Space {
   kPublished,  // AutoSync's: PS or all-reduce a part, sparse always PS
@@ -27,7 +28,7 @@ struct SamplerOptions {
   int64_t lower_bytes = 1 << 20;
   int64_t upper_bytes = 16 << 20;
   int max_shards = 40;
-  int max_groups = 20;
+  int max_groups = 20;  // published space
 };
 
 // Every strategy it returns passes validate(). Thread-safe (const; the caller owns the Rng).
@@ -37,14 +38,17 @@ class Sampler {
   Sampler(const graph::Graph& graph, const cluster::Cluster& cluster, SamplerOptions options = {});
 
   Strategy sample(Rng& rng) const;
-  // A few (1 to 4) changes: another partition, synchronizer, destination, group, topology, priority.
+  // A few (1 to 4) changes: another partition, synchronizer, destination, group, topology, priority. Stays in
+  // the space when `parent` is in it. Requires: parents pass validate() for this (graph, cluster).
   Strategy mutate(const Strategy& parent, Rng& rng) const;
   // Each variable from one of the parents.
   Strategy crossover(const Strategy& a, const Strategy& b, Rng& rng) const;
+  // The same strategy as a value that equals every other way to write it: merge groups numbered as they
+  // appear, variables in the graph's order, no id. What the three above return is canonical.
+  Strategy canonical(const Strategy& strategy) const;
 
  private:
-  const graph::Graph& graph_;
-  const cluster::Cluster& cluster_;
+  std::shared_ptr<const sampling::Terrain> terrain_;
   SamplerOptions options_;
 };
 

@@ -1,0 +1,49 @@
+// Each variable from one of two parents.
+#include <algorithm>
+
+#include "entrain/strategy/sampler/grouping.h"
+#include "entrain/strategy/sampler/spaces.h"
+
+namespace entrain::strategy::sampling {
+namespace {
+
+void shift_groups(VariableConfig& config, int by) {
+  for (Part& part : config.parts) {
+    if (auto* reduce = std::get_if<AllReduce>(&part.synchronizer)) reduce->group += by;
+  }
+}
+
+int groups_above(const Strategy& strategy) {
+  int above = 0;
+  for (const VariableConfig& config : strategy.variables) {
+    for (const Part& part : config.parts) {
+      if (const auto* reduce = std::get_if<AllReduce>(&part.synchronizer)) {
+        above = std::max(above, reduce->group + 1);
+      }
+    }
+  }
+  return above;
+}
+
+}  // namespace
+
+Strategy crossed(const Strategy& a, const Strategy& b, const Terrain& terrain, const SamplerOptions& options,
+                 Rng& rng) {
+  Strategy child = a;
+  const auto count = static_cast<int64_t>(child.variables.size());
+  // Front layers from one and back layers from the other, or variable by variable.
+  const bool one_cut = chance(rng, 0.5);
+  const int64_t cut = one_cut && count > 0 ? below(rng, count) : 0;
+  // b's groups stay its own, or join a's of the same number where they can.
+  const int shift = chance(rng, 0.5) ? groups_above(a) : 0;
+  for (int64_t i = 0; i < count; ++i) {
+    if (one_cut ? i < cut : chance(rng, 0.5)) continue;
+    child.variables[i] = b.variables[i];
+    shift_groups(child.variables[i], shift);
+  }
+  hold_to_max_groups(child, terrain, options, rng);
+  renumber(child, terrain);
+  return child;
+}
+
+}  // namespace entrain::strategy::sampling

@@ -1,0 +1,171 @@
+#include "entrain/strategy/sampler/grouping.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <unordered_map>
+
+namespace entrain::strategy::sampling {
+namespace {
+
+AllReduce& all_reduce(Strategy& strategy, const PartRef& ref) {
+  return std::get<AllReduce>(ref.in(strategy).synchronizer);
+}
+
+void fill(Strategy& strategy, std::vector<PartRef> parts, int64_t bytes, const Terrain& terrain) {
+  std::stable_sort(parts.begin(), parts.end(), [&](const PartRef& a, const PartRef& b) {
+    return terrain.variables[a.variable].ready < terrain.variables[b.variable].ready;
+  });
+  int next = 0, open = -1;
+  int64_t held = 0;
+  for (const PartRef& ref : parts) {
+    if (ref.bytes >= bytes) {  // nothing to gain from merging, and what is open stays open
+      all_reduce(strategy, ref).group = next++;
+      continue;
+    }
+    if (open < 0) {
+      open = next++;
+      held = 0;
+    }
+    all_reduce(strategy, ref).group = open;
+    held += ref.bytes;
+    if (held >= bytes) open = -1;
+  }
+}
+
+void balance(Strategy& strategy, const std::vector<PartRef>& parts, int64_t count) {
+  double sum = 1, before = 0;
+  for (const PartRef& ref : parts) sum += static_cast<double>(ref.bytes);
+  for (const PartRef& ref : parts) {
+    // By the middle of the part, so that one that spans a border goes where most of it lies.
+    const double middle = before + static_cast<double>(ref.bytes) / 2;
+    all_reduce(strategy, ref).group = static_cast<int>(middle / sum * static_cast<double>(count));
+    before += static_cast<double>(ref.bytes);
+  }
+}
+
+bool uses_order(Topology topology) {
+  return topology == Topology::kRing || topology == Topology::kAuto || topology == Topology::kTree ||
+         topology == Topology::kHalvingDoubling;
+}
+
+void set_route(AllReduce& s, const Route& route) {
+  s.topology = route.topology;
+  s.ring_order = route.ring_order;
+}
+
+}  // namespace
+
+MergeScheme published_scheme(size_t parts, const Terrain& terrain, const SamplerOptions& options, Rng& rng) {
+  const auto n = static_cast<int64_t>(std::max<size_t>(parts, 1));
+  // Each number may become a group a dtype.
+  const int64_t most = std::max<int64_t>(1, options.max_groups / std::max(1, terrain.dtypes));
+  const auto rule = static_cast<MergeScheme::Rule>(below(rng, 3));
+  if (rule == MergeScheme::Rule::kChunk) return {rule, between(rng, (n + most - 1) / most, n), 0};
+  return {rule, between(rng, 1, std::min(most, n)), 0};
+}
+
+MergeScheme own_scheme(size_t parts, const Terrain& terrain, const SamplerOptions& options, Rng& rng) {
+  if (chance(rng, 0.2)) return published_scheme(parts, terrain, options, rng);
+  static constexpr int64_t kSizes[] = {0,       256 << 10, 512 << 10, 1 << 20, 2 << 20,
+                                       4 << 20, 8 << 20,   16 << 20,  32 << 20};
+  return {MergeScheme::Rule::kFill, 1, pick(rng, kSizes)};
+}
+
+void merge(Strategy& strategy, const std::vector<PartRef>& parts, const MergeScheme& scheme,
+           const Terrain& terrain, Rng& rng) {
+  switch (scheme.rule) {
+    case MergeScheme::Rule::kFill:
+      return fill(strategy, parts, scheme.bytes, terrain);
+    case MergeScheme::Rule::kBalanced:
+      return balance(strategy, parts, scheme.count);
+    case MergeScheme::Rule::kRandom:
+      for (const PartRef& ref : parts) {
+        all_reduce(strategy, ref).group = static_cast<int>(below(rng, scheme.count));
+      }
+      return;
+    case MergeScheme::Rule::kChunk:
+      for (size_t i = 0; i < parts.size(); ++i) {
+        all_reduce(strategy, parts[i]).group = static_cast<int>(static_cast<int64_t>(i) / scheme.count);
+      }
+      return;
+  }
+}
+
+Route draw_route(const Terrain& terrain, Rng& rng) {
+  static constexpr Topology kTopologies[] = {Topology::kAuto,          Topology::kRing,
+                                             Topology::kReduceScatter, Topology::kHalvingDoubling,
+                                             Topology::kTree,          Topology::kHierarchical};
+  Route route{pick(rng, kTopologies), {}};
+  // With one worker a host the hierarchical one is the ring.
+  if (route.topology == Topology::kHierarchical && !terrain.shared_hosts) route.topology = Topology::kRing;
+  if (!uses_order(route.topology) || terrain.worker_hosts.size() < 3 || chance(rng, 0.6)) return route;
+  route.ring_order = terrain.worker_hosts;
+  if (chance(rng, 0.3)) {  // a tree's inner nodes come first: let them be the fast ones
+    std::stable_sort(route.ring_order.begin(), route.ring_order.end(),
+                     [&](int a, int b) { return terrain.bandwidth[a] > terrain.bandwidth[b]; });
+  } else {
+    shuffle(rng, route.ring_order);
+  }
+  return route;
+}
+
+void route_groups(Strategy& strategy, const std::vector<PartRef>& parts, const Terrain& terrain, Rng& rng) {
+  const double style = unit(rng);
+  if (style < 0.6) {
+    const Route route = draw_route(terrain, rng);
+    for (const PartRef& ref : parts) set_route(all_reduce(strategy, ref), route);
+    return;
+  }
+  std::map<int, int64_t> bytes;  // by group
+  for (const PartRef& ref : parts) bytes[all_reduce(strategy, ref).group] += ref.bytes;
+  std::unordered_map<int, Route> routes;
+  if (style < 0.85) {
+    static constexpr int64_t kBorders[] = {64 << 10, 256 << 10, 1 << 20};
+    const int64_t border = pick(rng, kBorders);
+    const Route small = draw_route(terrain, rng), large = draw_route(terrain, rng);
+    for (const auto& [group, size] : bytes) routes[group] = size < border ? small : large;
+  } else {
+    for (const auto& [group, size] : bytes) routes[group] = draw_route(terrain, rng);
+  }
+  for (const PartRef& ref : parts) {
+    AllReduce& s = all_reduce(strategy, ref);
+    set_route(s, routes[s.group]);
+  }
+}
+
+int renumber(Strategy& strategy, const Terrain& terrain) {
+  struct Seen {
+    const AllReduce* first;
+    int dtype;
+    int group;
+  };
+  std::unordered_multimap<int, Seen> seen;
+  int next = 0;
+  for (size_t i = 0; i < strategy.variables.size(); ++i) {
+    const int dtype = terrain.variables[i].dtype;
+    for (Part& part : strategy.variables[i].parts) {
+      if (auto* gather = std::get_if<AllGather>(&part.synchronizer)) gather->group = next++;
+      auto* reduce = std::get_if<AllReduce>(&part.synchronizer);
+      if (reduce == nullptr) continue;
+      if (reduce->ring_order == terrain.worker_hosts || !uses_order(reduce->topology)) {
+        reduce->ring_order.clear();
+      }
+      const auto [begin, end] = seen.equal_range(reduce->group);
+      const auto same = std::find_if(begin, end, [&](const auto& entry) {
+        const Seen& s = entry.second;
+        return s.dtype == dtype && s.first->topology == reduce->topology &&
+               s.first->compressor == reduce->compressor && s.first->ring_order == reduce->ring_order;
+      });
+      if (same != end) {
+        reduce->group = same->second.group;
+      } else {
+        seen.emplace(reduce->group, Seen{reduce, dtype, next});
+        reduce->group = next++;
+      }
+    }
+  }
+  return next;
+}
+
+}  // namespace entrain::strategy::sampling

@@ -1,0 +1,106 @@
+// A few changes to a strategy, drawn by weight.
+#include "entrain/strategy/sampler/mutation.h"
+
+#include <algorithm>
+
+namespace entrain::strategy::sampling {
+namespace {
+
+struct Choice {
+  Change change;
+  double weight;
+  bool published;  // stays in AutoSync's space
+};
+
+constexpr Choice kChoices[] = {
+    {change_partition, 4, true},   {change_synchronizer, 4, true},
+    {change_destination, 3, true}, {change_group, 2, true},
+    {change_priority, 1, false},   {move_server, 1, true},
+    {recut_large, 2, true},        {place_anew, 2, true},
+    {merge_anew, 2, true},         {split_group, 1, true},
+    {join_groups, 1, true},        {change_route, 2, false},
+    {change_priorities, 1, false}, {serve_all_at_fastest, 0.5, true},
+    {reduce_all, 0.5, true},       {move_share, 2, true},
+    {toggle_proxies, 0.5, true},   {switch_sparse, 1, false},
+};
+
+int above_all_groups(const Strategy& strategy) {
+  int above = 0;
+  for (const VariableConfig& config : strategy.variables) {
+    for (const Part& part : config.parts) {
+      if (const auto* reduce = std::get_if<AllReduce>(&part.synchronizer)) {
+        above = std::max(above, reduce->group + 1);
+      }
+    }
+  }
+  return above;
+}
+
+}  // namespace
+
+int Mutation::draw_variable() {
+  if (chance(rng, 0.7)) return pick_weighted(rng, terrain.traffic);
+  return static_cast<int>(below(rng, static_cast<int64_t>(strategy.variables.size())));
+}
+
+int Mutation::draw_host() {
+  if (own() && chance(rng, 0.5)) return pick_weighted(rng, terrain.bandwidth);
+  return static_cast<int>(below(rng, static_cast<int64_t>(terrain.bandwidth.size())));
+}
+
+int Mutation::draw_group() {
+  const auto reduced = parts(Kind::kAllReduce);
+  if (reduced.empty()) return -1;
+  return std::get<AllReduce>(pick(rng, reduced).in(strategy).synchronizer).group;
+}
+
+void Mutation::make_collective(int variable, Part& part, const AllReduce& like) {
+  if (!terrain.variables[variable].sparse) {
+    part.synchronizer = like;
+  } else if (own()) {
+    part.synchronizer = AllGather{};
+  }
+}
+
+void Mutation::make_served(Part& part, int host) {
+  const std::string& address = terrain.cluster.hosts[host].address;
+  if (auto* server = std::get_if<ParameterServer>(&part.synchronizer)) {
+    server->destination = address;
+  } else {
+    part.synchronizer = ParameterServer{address, terrain.shared_hosts, true, 0};
+  }
+}
+
+AllReduce Mutation::some_all_reduce() {
+  AllReduce result;
+  const auto reduced = parts(Kind::kAllReduce);
+  if (!reduced.empty()) {
+    result = std::get<AllReduce>(pick(rng, reduced).in(strategy).synchronizer);
+  } else if (own()) {
+    Route route = draw_route(terrain, rng);
+    result.topology = route.topology;
+    result.ring_order = std::move(route.ring_order);
+  }
+  result.group = next_group++;
+  return result;
+}
+
+Strategy mutated(Strategy parent, const Terrain& terrain, const SamplerOptions& options, Rng& rng) {
+  if (parent.variables.empty()) return parent;
+  std::vector<double> weights;
+  for (const Choice& choice : kChoices) {
+    weights.push_back(choice.published || options.space == Space::kOwn ? choice.weight : 0);
+  }
+  Mutation mutation{parent, terrain, options, rng, above_all_groups(parent)};
+  const int64_t wanted = between(rng, 1, 4);
+  // Some changes never apply to a model (one scalar on one host): it then stays as it is.
+  constexpr int kMostTries = 30;
+  for (int done = 0, tries = 0; done < wanted && tries < kMostTries; ++tries) {
+    if (kChoices[pick_weighted(rng, weights)].change(mutation)) ++done;
+  }
+  hold_to_max_groups(parent, terrain, options, rng);
+  renumber(parent, terrain);
+  return parent;
+}
+
+}  // namespace entrain::strategy::sampling

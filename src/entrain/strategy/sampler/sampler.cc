@@ -1,0 +1,39 @@
+#include "entrain/strategy/sampler/sampler.h"
+
+#include "entrain/base/error.h"
+#include "entrain/strategy/sampler/grouping.h"
+#include "entrain/strategy/sampler/spaces.h"
+#include "entrain/strategy/sampler/terrain.h"
+
+namespace entrain::strategy {
+
+Space space_from(std::string_view name) {
+  if (name == "published") return Space::kPublished;
+  if (name == "own") return Space::kOwn;
+  bad_input("space is \"{}\", allowed: published, own", name);
+}
+
+Sampler::Sampler(const graph::Graph& graph, const cluster::Cluster& cluster, SamplerOptions options)
+    : terrain_(std::make_shared<const sampling::Terrain>(graph, cluster)), options_(options) {}
+
+Strategy Sampler::sample(Rng& rng) const {
+  return options_.space == Space::kPublished ? sampling::sample_published(*terrain_, options_, rng)
+                                             : sampling::sample_own(*terrain_, options_, rng);
+}
+
+Strategy Sampler::mutate(const Strategy& parent, Rng& rng) const {
+  return sampling::mutated(sampling::arranged(parent, *terrain_), *terrain_, options_, rng);
+}
+
+Strategy Sampler::crossover(const Strategy& a, const Strategy& b, Rng& rng) const {
+  return sampling::crossed(sampling::arranged(a, *terrain_), sampling::arranged(b, *terrain_), *terrain_,
+                           options_, rng);
+}
+
+Strategy Sampler::canonical(const Strategy& strategy) const {
+  Strategy result = sampling::arranged(strategy, *terrain_);
+  sampling::renumber(result, *terrain_);
+  return result;
+}
+
+}  // namespace entrain::strategy
