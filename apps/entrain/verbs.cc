@@ -6,6 +6,7 @@
   VERB(train)               \
   VERB(graph)               \
   VERB(probe)               \
+  VERB(dataset)             \
   VERB(launch)              \
   VERB(lab)
 

@@ -1,0 +1,10 @@
+// `entrain dataset collect`, a subcommand of `entrain dataset`.
+#pragma once
+
+#include "verbs.h"
+
+namespace entrain::app {
+
+void add_dataset_collect(CLI::App& dataset, Action& action);
+
+}  // namespace entrain::app
