@@ -69,7 +69,8 @@ MergeScheme own_scheme(size_t parts, const Terrain& terrain, const SamplerOption
   if (chance(rng, 0.2)) return published_scheme(parts, terrain, options, rng);
   static constexpr int64_t kSizes[] = {0,       256 << 10, 512 << 10, 1 << 20, 2 << 20,
                                        4 << 20, 8 << 20,   16 << 20,  32 << 20};
-  return {MergeScheme::Rule::kFill, 1, pick(rng, kSizes)};
+  const double bytes = terrain.scale * static_cast<double>(pick(rng, kSizes));
+  return {MergeScheme::Rule::kFill, 1, static_cast<int64_t>(bytes)};
 }
 
 void merge(Strategy& strategy, const std::vector<PartRef>& parts, const MergeScheme& scheme,
@@ -122,7 +123,7 @@ void route_groups(Strategy& strategy, const std::vector<PartRef>& parts, const T
   std::unordered_map<int, Route> routes;
   if (style < 0.85) {
     static constexpr int64_t kBorders[] = {64 << 10, 256 << 10, 1 << 20};
-    const int64_t border = pick(rng, kBorders);
+    const auto border = static_cast<int64_t>(terrain.scale * static_cast<double>(pick(rng, kBorders)));
     const Route small = draw_route(terrain, rng), large = draw_route(terrain, rng);
     for (const auto& [group, size] : bytes) routes[group] = size < border ? small : large;
   } else {

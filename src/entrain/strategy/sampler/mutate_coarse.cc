@@ -43,7 +43,7 @@ bool move_server(Mutation& m) {
 }
 
 bool recut_large(Mutation& m) {
-  const int64_t part_bytes = draw_part_bytes(m.rng);
+  const int64_t part_bytes = draw_part_bytes(m.terrain, m.rng);
   const AxisRule rule = chance(m.rng, 0.7) ? AxisRule::kFirst : AxisRule::kLongest;
   bool changed = false;
   for (const int variable : m.terrain.dense) {

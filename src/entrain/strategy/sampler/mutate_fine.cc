@@ -15,7 +15,7 @@ bool change_partition(Mutation& m) {
     if (shards > most || shards > m.options.max_shards) return false;
     if (shards >= 2) partition = Partition{config.partition->axis, shards};
   } else if (m.own() && chance(m.rng, 0.6)) {
-    partition = cut_to(variable, draw_part_bytes(m.rng),
+    partition = cut_to(variable, draw_part_bytes(m.terrain, m.rng),
                        chance(m.rng, 0.7) ? AxisRule::kFirst : AxisRule::kAny, m.terrain, m.options, m.rng);
   } else {
     partition = draw_partition(variable, m.terrain, m.options, m.rng);

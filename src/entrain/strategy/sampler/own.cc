@@ -32,7 +32,7 @@ Style draw_style(const Terrain& terrain, Rng& rng) {
                                        AxisRule::kAny};
   Style style;
   style.by_size = chance(rng, 0.85);
-  style.part_bytes = draw_part_bytes(rng);
+  style.part_bytes = draw_part_bytes(terrain, rng);
   style.axis = pick(rng, kAxes);
   style.freedom = pick(rng, kFreedoms);
   style.served = pick(rng, kShares);

@@ -47,10 +47,10 @@ void recut(VariableConfig& config, const MaybePartition& partition) {
   config.parts = std::move(parts);
 }
 
-int64_t draw_part_bytes(Rng& rng) {
+int64_t draw_part_bytes(const Terrain& terrain, Rng& rng) {
   static constexpr int64_t kSizes[] = {0,       512 << 10, 1 << 20, 3 << 19, 2 << 20,
                                        3 << 20, 4 << 20,   6 << 20, 8 << 20, 16 << 20};
-  return pick(rng, kSizes);
+  return static_cast<int64_t>(terrain.scale * static_cast<double>(pick(rng, kSizes)));
 }
 
 }  // namespace entrain::strategy::sampling

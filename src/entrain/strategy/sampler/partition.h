@@ -25,6 +25,6 @@ MaybePartition cut_to(int variable, int64_t part_bytes, AxisRule rule, const Ter
 void recut(VariableConfig& config, const MaybePartition& partition);
 
 // What a part may weigh: none, 0.5 to 16 MB.
-int64_t draw_part_bytes(Rng& rng);
+int64_t draw_part_bytes(const Terrain& terrain, Rng& rng);
 
 }  // namespace entrain::strategy::sampling

@@ -14,7 +14,13 @@ Space space_from(std::string_view name) {
 }
 
 Sampler::Sampler(const graph::Graph& graph, const cluster::Cluster& cluster, SamplerOptions options)
-    : terrain_(std::make_shared<const sampling::Terrain>(graph, cluster)), options_(options) {}
+    : terrain_(std::make_shared<const sampling::Terrain>(graph, cluster)), options_(options) {
+  const auto scaled = [&](int64_t bytes) {
+    return static_cast<int64_t>(terrain_->scale * static_cast<double>(bytes));
+  };
+  options_.lower_bytes = scaled(options_.lower_bytes);
+  options_.upper_bytes = scaled(options_.upper_bytes);
+}
 
 Strategy Sampler::sample(Rng& rng) const {
   return options_.space == Space::kPublished ? sampling::sample_published(*terrain_, options_, rng)

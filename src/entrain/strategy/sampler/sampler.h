@@ -23,6 +23,7 @@ Space space_from(std::string_view name);  // "published", "own"; throws InputErr
 
 struct SamplerOptions {
   Space space = Space::kOwn;
+  // For models of 64 MB and more; below, in proportion (lower_bytes, upper_bytes).
   // Variables of at most `lower_bytes` are never cut, of at least `upper_bytes` always; between them with
   // probability (size - lower) / (upper - lower).
   int64_t lower_bytes = 1 << 20;

@@ -38,6 +38,10 @@ Terrain::Terrain(const graph::Graph& g, const cluster::Cluster& c) : graph(g), c
     (v.sparse ? sparse : dense).push_back(index);
   }
   dtypes = static_cast<int>(seen.size());
+  constexpr double kFullScale = 64 << 20;
+  double step = 0;
+  for (const VariableFacts& v : variables) step += static_cast<double>(v.traffic);
+  scale = std::clamp(step / kFullScale, 1e-3, 1.0);
   dense_by_size = dense;
   std::stable_sort(dense_by_size.begin(), dense_by_size.end(),
                    [&](int a, int b) { return variables[a].traffic > variables[b].traffic; });
