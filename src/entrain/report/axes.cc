@@ -21,7 +21,8 @@ double legend_width(const Frame& frame) {
 }
 
 double full_width(const Frame& frame) {
-  return std::max(kLeft + frame.inner_width + legend_width(frame), 2 * 12 + text_width(frame.title, 15));
+  const double right = kLeft + frame.inner_width;
+  return std::max({right + legend_width(frame), right + frame.after, 2 * 12 + text_width(frame.title, 15)});
 }
 
 double full_height(const Frame& frame) {

@@ -31,6 +31,7 @@ struct Frame {
   double inner_width = 560;
   double inner_height = 300;
   double below = 50;  // room for the x axis
+  double after = 0;   // room to the right of the frame for its last label
 };
 
 // A canvas with the frame drawn on it; the caller draws the x axis and the data between left and right.

@@ -10,7 +10,7 @@ namespace entrain::report {
 namespace {
 
 constexpr std::string_view kInk = "#222";
-constexpr double kLabelAngle = -35;
+constexpr double kLabelAngle = 35;
 
 void check_length(const std::string& chart, const std::string& series, const char* list, size_t length,
                   size_t wanted, bool may_be_empty) {
@@ -142,6 +142,7 @@ std::string bar_chart(const BarChart& chart) {
   Frame frame{chart.title, chart.y_label, names_of(chart.series), chart.references};
   frame.inner_width = std::max(240.0, group_width * static_cast<double>(chart.groups.size()));
   frame.below = turned ? 24 + 0.6 * longest_label : 36;
+  frame.after = turned ? 0.85 * longest_label : 0;
   Axes axes(frame, low, chart.high.value_or(range.high()));
   for (size_t group = 0; group < chart.groups.size(); ++group) {
     const double start = axes.left() + group_width * static_cast<double>(group) + kGap / 2;
@@ -150,8 +151,8 @@ std::string bar_chart(const BarChart& chart) {
                width, std::max(0.0, low), colour(s));
     }
     const double middle = start + (group_width - kGap) / 2;
-    axes.canvas().text({turned ? middle + 4 : middle, axes.bottom() + 16}, chart.groups[group],
-                       turned ? Anchor::kEnd : Anchor::kMiddle, 11, turned ? kLabelAngle : 0);
+    axes.canvas().text({turned ? middle - 4 : middle, axes.bottom() + 16}, chart.groups[group],
+                       turned ? Anchor::kStart : Anchor::kMiddle, 11, turned ? kLabelAngle : 0);
   }
   return axes.finish();
 }
@@ -200,7 +201,7 @@ std::string heat_map(const HeatMap& map) {
   canvas.text({18, top + kHeight * rows / 2}, map.y_label, Anchor::kMiddle, 12, -90);
   for (size_t c = 0; c < map.columns.size(); ++c) {
     canvas.text({left + cell * (static_cast<double>(c) + 0.5), top - 8}, map.columns[c], Anchor::kStart, 11,
-                kLabelAngle);
+                -kLabelAngle);
   }
   for (size_t r = 0; r < map.rows.size(); ++r) {
     const double y = top + kHeight * static_cast<double>(r);
