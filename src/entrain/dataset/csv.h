@@ -1,0 +1,14 @@
+// A data set as a table for spreadsheets.
+#pragma once
+
+#include <string>
+
+#include "entrain/dataset/dataset.h"
+
+namespace entrain::dataset {
+
+// A header, then a line a trial: domain,trial,id,origin,status,seconds (the median; empty when it failed).
+// Quoted as RFC 4180 says.
+std::string to_csv(const Dataset& dataset);
+
+}  // namespace entrain::dataset

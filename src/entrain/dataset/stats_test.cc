@@ -1,0 +1,167 @@
+// Counts, noise and splits of a data set, and its table.
+#include "entrain/dataset/stats.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "entrain/base/error.h"
+#include "entrain/dataset/csv.h"
+#include "entrain/dataset/split.h"
+#include "entrain/dataset/testing.h"
+
+namespace entrain::dataset {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::small_domain;
+
+Dataset three_domains() {
+  return {{small_domain("ncf", "lab:4x1gbit"), small_domain("vgg16", "lab:4x1gbit"),
+           small_domain("vgg16", "lab:2x1gbit")}};
+}
+
+// As many trials as asked for, all of different strategies.
+Domain many(const std::string& model, int count) {
+  Domain domain = small_domain(model, "lab:4x1gbit");
+  const Trial pattern = domain.trials[0];
+  domain.trials.clear();
+  for (int i = 0; i < count; ++i) {
+    domain.trials.push_back(pattern);
+    domain.trials.back().number = i;
+    domain.trials.back().strategy.variables[1].parts[0].priority = i;
+  }
+  return domain;
+}
+
+std::set<int> numbers(const Dataset& part, const std::string& domain) {
+  std::set<int> result;
+  if (const Domain* d = part.find(domain)) {
+    for (const Trial& trial : d->trials) result.insert(trial.number);
+  }
+  return result;
+}
+
+TEST(Stats, CountsRecordsModelsClustersAndStatuses) {
+  const Stats s = stats(three_domains());
+  EXPECT_EQ(s.records, 30u);
+  EXPECT_THAT(s.models, ElementsAre("ncf", "vgg16"));
+  EXPECT_THAT(s.clusters, ElementsAre("lab:2x1gbit", "lab:4x1gbit"));
+  EXPECT_EQ(s.statuses.at("ok"), 27u);
+  EXPECT_EQ(s.statuses.at("failed"), 3u);
+  ASSERT_EQ(s.domains.size(), 3u);
+  EXPECT_EQ(s.domains[2].workers, 2);
+  EXPECT_NEAR(*s.domains[0].least_s, 0.1 / 2.9, 1e-12);
+  EXPECT_NEAR(*s.domains[0].largest_s, 0.18 / 2.9, 1e-12);
+}
+
+TEST(Stats, NoiseIsMeasuredWithinTrialsAndBetweenRepeats) {
+  Domain domain = many("ncf", 3);
+  domain.trials[0].seconds = {1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0};
+  domain.trials[1].seconds = {0.9, 0.9, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.1, 1.1};
+  domain.trials[2].seconds = {0.8, 1.3};  // too few steps for a spread
+  Trial repeat = domain.trials[2];
+  repeat.number = 3;
+  repeat.strategy.id = "again, under another name";
+  repeat.seconds = {0.95};
+  domain.trials.push_back(repeat);
+  const Noise noise = stats({{domain}}).domains[0].noise;
+  EXPECT_EQ(noise.trials, 2u);
+  EXPECT_NEAR(noise.within, 0.1, 1e-12) << "the median of 0 and 0.2";
+  EXPECT_EQ(noise.repeated, 1u);
+  EXPECT_NEAR(noise.between, 0.1, 1e-12);
+}
+
+TEST(Stats, DomainWithoutAGoodTrialHasNoTimes) {
+  Domain domain = many("ncf", 1);
+  domain.trials[0].status = Status::kDeadline;
+  const Stats s = stats({{domain}});
+  EXPECT_FALSE(s.domains[0].median_s.has_value());
+  EXPECT_EQ(s.statuses.at("deadline"), 1u);
+}
+
+TEST(Split, CutsEachDomainInSharesAndLosesNothing) {
+  const Dataset dataset{{many("ncf", 100), many("vgg16", 40)}};
+  const Parts parts = split(dataset, {});
+  EXPECT_EQ(numbers(parts.training, dataset.domains[0].name).size(), 70u);
+  EXPECT_EQ(numbers(parts.validation, dataset.domains[0].name).size(), 15u);
+  EXPECT_EQ(numbers(parts.test, dataset.domains[1].name).size(), 6u);
+  EXPECT_EQ(parts.training.records() + parts.validation.records() + parts.test.records(), 140u);
+  std::set<int> all;
+  for (const Dataset* part : {&parts.training, &parts.validation, &parts.test}) {
+    all.merge(numbers(*part, dataset.domains[0].name));
+  }
+  EXPECT_EQ(all.size(), 100u);
+}
+
+TEST(Split, SameSeedSameParts) {
+  const Dataset dataset{{many("ncf", 50)}};
+  const std::string name = dataset.domains[0].name;
+  SplitOptions options;
+  const auto first = numbers(split(dataset, options).test, name);
+  EXPECT_EQ(numbers(split(dataset, options).test, name), first);
+  options.seed = 1;
+  EXPECT_NE(numbers(split(dataset, options).test, name), first);
+}
+
+TEST(Split, RepeatsOfAStrategyStayTogether) {
+  Domain domain = many("ncf", 20);
+  for (int i = 0; i < 20; ++i) {
+    domain.trials.push_back(domain.trials[i]);
+    domain.trials.back().number = 20 + i;
+  }
+  const Parts parts = split({{domain}}, {});
+  for (const Dataset* part : {&parts.training, &parts.validation, &parts.test}) {
+    const auto there = numbers(*part, domain.name);
+    for (const int number : there) EXPECT_TRUE(there.contains((number + 20) % 40)) << number;
+  }
+}
+
+TEST(Split, HeldOutModelsAndClustersAreOnlyTested) {
+  SplitOptions options;
+  options.hold_out_models = {"ncf"};
+  const Parts by_model = split(three_domains(), options);
+  ASSERT_EQ(by_model.test.domains.size(), 1u);
+  EXPECT_EQ(by_model.test.domains[0].name, "ncf@lab:4x1gbit");
+  EXPECT_EQ(by_model.training.records() + by_model.validation.records(), 20u);
+
+  options.hold_out_models.clear();
+  options.hold_out_clusters = {"lab:4x1gbit"};
+  EXPECT_EQ(split(three_domains(), options).test.records(), 20u);
+
+  options.hold_out_clusters = {"lab:9x1gbit"};
+  try {
+    split(three_domains(), options);
+    FAIL() << "an unknown cluster was accepted";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("lab:9x1gbit, allowed: lab:2x1gbit, lab:4x1gbit"));
+  }
+}
+
+TEST(Split, SharesMustBeShares) {
+  SplitOptions options;
+  options.training = 0.9;
+  options.validation = 0.2;
+  EXPECT_THROW(split(three_domains(), options), InputError);
+}
+
+TEST(Csv, HasALineATrialAndQuotesWhatNeedsIt) {
+  Domain domain = small_domain("ncf", "lab:4x1gbit");
+  domain.trials.resize(1);
+  domain.trials[0].seconds = {0.5};
+  domain.trials[0].strategy.id = "a,\"b\"";
+  Trial failed = domain.trials[0];
+  failed.number = 1;
+  failed.strategy.id = "c";
+  failed.status = Status::kFailed;
+  domain.trials.push_back(failed);
+  EXPECT_EQ(to_csv({{domain}}),
+            "domain,trial,id,origin,status,seconds\n"
+            "ncf@lab:4x1gbit,0,\"a,\"\"b\"\"\",builder,ok,0.5\n"
+            "ncf@lab:4x1gbit,1,c,builder,failed,\n");
+}
+
+}  // namespace
+}  // namespace entrain::dataset
