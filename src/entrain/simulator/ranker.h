@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,11 @@ struct LearnOptions {
   bool progress = false;
 };
 
+struct Prediction {
+  double score = 0;        // lower is better
+  double uncertainty = 0;  // in the score's unit; 0 when the ranker knows none
+};
+
 class Ranker {
  public:
   virtual ~Ranker() = default;
@@ -39,6 +45,13 @@ class Ranker {
   // Lower is better. Requires: learnt or loaded. `lesson.trials` is not looked at.
   virtual std::vector<double> score(const Lesson& lesson,
                                     std::span<const strategy::Strategy> strategies) const = 0;
+  // The scores with what an ensemble's members disagree about.
+  virtual std::vector<Prediction> predict(const Lesson& lesson,
+                                          std::span<const strategy::Strategy> strategies) const {
+    std::vector<Prediction> predictions;
+    for (const double value : score(lesson, strategies)) predictions.push_back({value, 0});
+    return predictions;
+  }
   virtual void save(const std::filesystem::path& path) const = 0;
 };
 

@@ -1,0 +1,175 @@
+#include "entrain/simulator/features.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "entrain/base/error.h"
+#include "entrain/plan/link_bound.h"
+#include "entrain/simulator/analytic/event_simulation.h"
+#include "entrain/simulator/analytic/published_terms.h"
+#include "entrain/simulator/tally.h"
+
+namespace entrain::simulator {
+namespace {
+
+constexpr int kVersion = 1;
+constexpr std::string_view kEventFeature = "event_log_seconds";
+
+// What does not change with the strategy.
+struct DomainFacts {
+  double scale = 1;       // seconds: max(compute, best link bound)
+  double compute = 1;     // seconds
+  double best_bound = 1;  // seconds
+  double variables = 1;
+  double hosts = 1, worker_hosts = 1, workers = 1, most_local = 1;
+  double unevenness = 1;  // largest bandwidth / smallest
+  Calibration calibration;
+};
+
+struct Facts {
+  DomainFacts domain;
+  Estimate event;
+  PublishedFeatures published{};
+  Tally tally;
+};
+
+double log_ratio(double a, double b) { return std::log(std::max(a, 1e-9) / std::max(b, 1e-9)); }
+
+// The one list of features: sink(name, value). Names come from it, and values, so they cannot part.
+template <typename Sink>
+void list(const Facts& facts, Sink&& sink) {
+  const DomainFacts& d = facts.domain;
+  const Estimate& e = facts.event;
+  const Tally& t = facts.tally;
+  const double whole = std::max(e.seconds, 1e-9);
+  sink(kEventFeature, log_ratio(e.seconds, d.scale));
+  sink("event_exposed", e.exposed / whole);
+  sink("event_compute", e.compute / whole);
+  sink("event_link_bound", e.link_bound / whole);
+  sink("event_busiest", e.busiest_s / whole);
+  sink("event_busiest_over_bound", (e.busiest_s - e.link_bound) / d.scale);
+  sink("event_busiest_kind", static_cast<double>(e.busiest_kind));
+  sink("event_latency", e.latency / d.scale);
+  sink("event_last_arrival", e.last_arrival / whole);
+  sink("event_messages", e.messages * d.calibration.message_s / d.scale);
+  sink("event_transfers", e.transfers * d.calibration.message_s / d.scale);
+  sink("event_bound_over_best", log_ratio(e.link_bound, d.best_bound));
+
+  for (int i = 0; i < kPublishedFeatures; ++i) {
+    // Overheads and latencies are counts: a count costs about a round's latency.
+    const double unit = i % 3 == 0 ? 1 : d.calibration.latency_s;
+    sink(published_feature_names()[i], facts.published[i] * unit / d.scale);
+  }
+
+  static constexpr std::string_view kKinds[] = {"share_server", "share_proxy", "share_all_reduce",
+                                                "share_all_gather"};
+  static constexpr std::string_view kTopologies[] = {"share_auto", "share_ring",         "share_halving",
+                                                     "share_tree", "share_hierarchical", "share_scatter"};
+  for (size_t i = 0; i < t.kinds.size(); ++i) sink(kKinds[i], t.kinds[i]);
+  for (size_t i = 0; i < t.topologies.size(); ++i) sink(kTopologies[i], t.topologies[i]);
+  sink("share_ring_order", t.ring_ordered);
+  sink("parts", t.parts / d.variables);
+  sink("messages", t.messages / d.variables);
+  sink("message_overhead", t.messages * d.calibration.message_s / d.scale);
+  sink("small_messages", t.small_messages / std::max(1.0, t.messages));
+  sink("groups", t.groups / d.variables);
+  sink("most_parts", t.most_parts);
+  sink("cut_variables", t.cut_variables / d.variables);
+  sink("largest_message", t.largest_message);
+  sink("largest_group", t.largest_group);
+  sink("group_waiting", t.waiting);
+  sink("late_bytes", t.late);
+  sink("prioritised", t.prioritised);
+  sink("priority_disorder", t.disorder);
+  sink("servers", t.servers);
+  sink("served_max", t.served_max);
+  sink("served_by_server_only", t.served_only);
+  sink("served_bandwidth", t.served_bandwidth);
+  sink("send_bound", t.send_bound / d.scale);
+  sink("receive_bound", t.receive_bound / d.scale);
+  sink("send_over_receive", log_ratio(t.send_bound, t.receive_bound));
+  sink("link_spread", t.link_spread);
+
+  sink("domain_compute_over_bound", log_ratio(d.compute, d.best_bound));
+  sink("domain_worker_hosts", d.worker_hosts);
+  sink("domain_ranks_per_host", d.most_local);
+  sink("domain_server_hosts", d.hosts - d.worker_hosts);
+  sink("domain_unevenness", d.unevenness);
+}
+
+DomainFacts facts_of(const graph::Graph& graph, const cluster::Cluster& cluster,
+                     const Calibration& calibration) {
+  DomainFacts d;
+  d.calibration = calibration;
+  d.compute = graph.compute_s() * calibration.compute_scale;
+  d.best_bound = plan::best_link_bound(graph, cluster);
+  d.scale = std::max({d.compute, d.best_bound, 1e-6});
+  d.variables = std::max(1.0, static_cast<double>(graph.variables.size()));
+  d.hosts = static_cast<double>(cluster.hosts.size());
+  d.worker_hosts = 0;
+  double slowest = 0, fastest = 0;
+  for (const auto& host : cluster.hosts) {
+    d.worker_hosts += host.server_only() ? 0 : 1;
+    d.most_local = std::max<double>(d.most_local, host.workers);
+    slowest = slowest == 0 ? host.bandwidth_gbit : std::min(slowest, host.bandwidth_gbit);
+    fastest = std::max(fastest, host.bandwidth_gbit);
+  }
+  d.workers = cluster.workers();
+  d.unevenness = slowest > 0 ? fastest / slowest : 1;
+  return d;
+}
+
+}  // namespace
+
+struct StrategyFeatures::Model {
+  Model(const graph::Graph& graph, const cluster::Cluster& cluster, const Calibration& calibration)
+      : domain(facts_of(graph, cluster, calibration)),
+        event(graph, cluster, calibration),
+        published(graph, cluster),
+        tallier(graph, cluster) {}
+
+  DomainFacts domain;
+  EventSimulation event;
+  PublishedTerms published;
+  Tallier tallier;
+};
+
+StrategyFeatures::StrategyFeatures(const graph::Graph& graph, const cluster::Cluster& cluster,
+                                   const Calibration& calibration)
+    : model_(std::make_unique<const Model>(graph, cluster, calibration)) {}
+
+StrategyFeatures::~StrategyFeatures() = default;
+
+const Schema& StrategyFeatures::schema() {
+  static const Schema kSchema = [] {
+    Schema schema{"strategy", kVersion, {}};
+    list(Facts{}, [&](std::string_view name, double) { schema.features.emplace_back(name); });
+    return schema;
+  }();
+  return kSchema;
+}
+
+int StrategyFeatures::event_feature() {
+  const auto& names = schema().features;
+  return static_cast<int>(std::find(names.begin(), names.end(), kEventFeature) - names.begin());
+}
+
+void StrategyFeatures::compute(const strategy::Strategy& strategy, std::span<float> row) const {
+  const Facts facts{model_->domain, model_->event.estimate(strategy), model_->published.features(strategy),
+                    model_->tallier.tally(strategy)};
+  size_t i = 0;
+  list(facts, [&](std::string_view name, double value) {
+    if (!std::isfinite(value)) fail("strategy {}: feature {} is {}", strategy.id, name, value);
+    row[i++] = static_cast<float>(value);
+  });
+}
+
+std::vector<float> StrategyFeatures::compute(std::span<const strategy::Strategy> strategies) const {
+  const auto width = static_cast<size_t>(count());
+  std::vector<float> rows(strategies.size() * width);
+  for (size_t i = 0; i < strategies.size(); ++i)
+    compute(strategies[i], std::span(rows).subspan(i * width, width));
+  return rows;
+}
+
+}  // namespace entrain::simulator
