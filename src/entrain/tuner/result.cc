@@ -81,7 +81,7 @@ TuneResult summarize(const std::vector<Trial>& trials) {
   const Trial* builder = best_builder(trials);
   if (builder == nullptr) {
     const auto failed = std::find_if(trials.begin(), trials.end(), [](const Trial& t) { return !t.ok(); });
-    fail("no builder's strategy could be run{}", failed == trials.end() ? "" : ": " + failed->error);
+    fail("no builder's strategy has been measured{}", failed == trials.end() ? "" : ": " + failed->error);
   }
   TuneResult result;
   result.best_baseline = builder->strategy.id;

@@ -17,6 +17,11 @@ double steady_now() { return Seconds(Clock::now().time_since_epoch()).count(); }
 
 bool same(const strategy::Strategy& a, const strategy::Strategy& b) { return a.variables == b.variables; }
 
+bool any_builder_ran(const std::vector<Trial>& trials) {
+  return std::any_of(trials.begin(), trials.end(),
+                     [](const Trial& trial) { return trial.origin == kBuilderOrigin && trial.ok(); });
+}
+
 }  // namespace
 
 Tuner::Tuner(const dataset::Domain& domain, Guide guide, TuneOptions options)
@@ -70,7 +75,10 @@ bool Tuner::may_search() const {
 
 std::optional<Task> Tuner::next() {
   if (options_.stop && options_.stop()) return std::nullopt;
-  if (phase_ == Phase::kBuilders && queue_.empty()) phase_ = Phase::kSearch;
+  if (phase_ == Phase::kBuilders && queue_.empty()) {
+    if (!any_builder_ran(trials_)) return std::nullopt;  // nothing to beat, and most likely nothing works
+    phase_ = Phase::kSearch;
+  }
   if (phase_ == Phase::kSearch && !may_search()) queue_.clear();
   if (phase_ == Phase::kSearch && queue_.empty()) {
     std::vector<Proposal> batch;
