@@ -95,9 +95,8 @@ std::string to_graph_item(const graph::Graph& graph) {
     variable.set_trainable(true);
     pack(variable, "VariableDef", *item.mutable_info()->add_variables());
     const std::string gradient = "gradients/" + op_name(v.name);
-    const std::string key = v.sparse
-                                ? gradient + "/indices:0;" + gradient + "/values:0;" + gradient + "/shape:0"
-                                : gradient + ":0";
+    const std::string key = v.sparse ? fmt::format("{0}/indices:0;{0}/values:0;{0}/shape:0", gradient)
+                                     : fmt::format("{}:0", gradient);
     (*item.mutable_grad_target_pairs())[key] = v.name;
   }
   pack(def, "GraphDef", *item.mutable_graph_def());
