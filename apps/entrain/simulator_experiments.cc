@@ -172,8 +172,9 @@ int evaluate_simulators(const SimulatorCommand& command) {
   const auto& simulators = command.rankers.empty() ? all_simulators() : command.rankers;
   check_ranker_names(simulators, all_simulators());
   const auto data = load_data(command);
+  const auto schools = simulator::schools_of(data);
   std::unique_ptr<Progress> progress;
-  const auto evaluation = simulator::evaluate(data, simulators, options_of(command, progress));
+  const auto evaluation = simulator::evaluate(schools, simulators, options_of(command, progress));
   progress.reset();
   json document = {{"experiment", "ranking accuracy"}, {"data", command.data},
                    {"records", data.records()},        {"seeds", command.seeds},
@@ -185,7 +186,7 @@ int evaluate_simulators(const SimulatorCommand& command) {
   for (size_t d = 0; d < data.domains.size(); ++d) {
     rows.push_back({data.domains[d].name, {}});
     json entry = {{"domain", data.domains[d].name},
-                  {"trials", simulator::usable_trials(data.domains[d]).size()},
+                  {"trials", schools[d].trials.size()},
                   {"event_median_error", number(evaluation.event_error[d].second)},
                   {"accuracy", json::object()}};
     for (const auto& cell : evaluation.cells) {
@@ -218,17 +219,18 @@ int transfer_rankers(const SimulatorCommand& command) {
   if (command.rankers.size() != 1)
     bad_input("--ranker names {} rankers; allowed: one", command.rankers.size());
   const auto data = load_data(command);
+  const auto schools = simulator::schools_of(data);
   if (data.domains.size() < 2) bad_input("--data {}: one domain only; allowed: two or more", command.data);
   const std::string& name = command.rankers.front();
   std::unique_ptr<Progress> progress;
   const auto options = options_of(command, progress);
   using simulator::Source;
   const auto cells =
-      command.matrix
-          ? simulator::transfer_matrix(data, name, command.target_trials, options)
-          : simulator::transfer(
-                data, name, {Source::kNothing, Source::kOtherClusters, Source::kOtherModels, Source::kOthers},
-                command.target_trials, options);
+      command.matrix ? simulator::transfer_matrix(schools, name, command.target_trials, options)
+                     : simulator::transfer(
+                           schools, name,
+                           {Source::kNothing, Source::kOtherClusters, Source::kOtherModels, Source::kOthers},
+                           command.target_trials, options);
   progress.reset();
   std::vector<std::string> columns;
   std::vector<std::pair<std::string, std::vector<std::string>>> rows;

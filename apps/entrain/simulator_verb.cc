@@ -23,17 +23,12 @@ int train(const SimulatorCommand& command) {
   const auto data = load_data(command);
   const std::string& name = command.rankers.front();
   std::vector<simulator::Lesson> training, validation, test;
-  for (const auto& domain : data.domains) {
-    const auto trials = simulator::usable_trials(domain);
-    const auto parts = simulator::split(static_cast<int>(trials.size()), command.learn.seed);
-    const auto lesson = [&](const std::vector<int>& indices) {
-      auto made = simulator::make_lesson(domain, {});
-      for (const int i : indices) made.trials.push_back(trials[static_cast<size_t>(i)]);
-      return made;
-    };
-    training.push_back(lesson(parts.training));
-    validation.push_back(lesson(parts.validation));
-    test.push_back(lesson(parts.test));
+  const auto schools = simulator::schools_of(data);
+  for (const auto& school : schools) {
+    const auto parts = simulator::split(static_cast<int>(school.trials.size()), command.learn.seed);
+    training.push_back(school.pick(parts.training));
+    validation.push_back(school.pick(parts.validation));
+    test.push_back(school.pick(parts.test));
   }
   const auto ranker = simulator::make_ranker(name);
   simulator::LearnOptions learn = command.learn;

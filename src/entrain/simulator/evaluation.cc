@@ -5,6 +5,7 @@
 #include <map>
 
 #include "entrain/base/error.h"
+#include "entrain/simulator/analytic/calibrate.h"
 #include "entrain/simulator/analytic/event_simulation.h"
 #include "entrain/simulator/analytic/published_terms.h"
 
@@ -16,13 +17,6 @@ double median_of(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
-}
-
-std::vector<const dataset::Trial*> pick(const std::vector<const dataset::Trial*>& trials,
-                                        const std::vector<int>& indices) {
-  std::vector<const dataset::Trial*> picked;
-  for (const int i : indices) picked.push_back(trials[static_cast<size_t>(i)]);
-  return picked;
 }
 
 std::vector<strategy::Strategy> strategies_of(const Lesson& lesson) {
@@ -61,11 +55,9 @@ struct Lessons {
   Lesson training, validation, test;
 };
 
-Lessons split_lessons(const dataset::Domain& domain, uint64_t seed) {
-  const auto trials = usable_trials(domain);
-  const Split parts = split(static_cast<int>(trials.size()), seed);
-  return {make_lesson(domain, pick(trials, parts.training)),
-          make_lesson(domain, pick(trials, parts.validation)), make_lesson(domain, pick(trials, parts.test))};
+Lessons split_lessons(const School& school, uint64_t seed) {
+  const Split parts = split(static_cast<int>(school.trials.size()), seed);
+  return {school.pick(parts.training), school.pick(parts.validation), school.pick(parts.test)};
 }
 
 double accuracy_in_domain(const std::string& name, const Lessons& lessons, uint64_t seed,
@@ -83,10 +75,10 @@ double accuracy_in_domain(const std::string& name, const Lessons& lessons, uint6
   return accuracy_of(ranker->score(lessons.test, asked), lessons.test, options.margin);
 }
 
-double event_error(const dataset::Domain& domain) {
-  const Lesson lesson = make_lesson(domain, usable_trials(domain));
-  const auto predicted =
-      make_simulator("event", domain.graph, domain.cluster, lesson.calibration)->score(strategies_of(lesson));
+double event_error(const School& school) {
+  const Lesson lesson = school.lesson(school.trials);
+  const auto predicted = make_simulator("event", *lesson.graph, *lesson.cluster, lesson.calibration)
+                             ->score(strategies_of(lesson));
   std::vector<double> errors;
   for (size_t i = 0; i < predicted.size(); ++i) {
     const double measured = lesson.trials[i]->median();
@@ -97,16 +89,28 @@ double event_error(const dataset::Domain& domain) {
 
 }  // namespace
 
-std::vector<const dataset::Trial*> usable_trials(const dataset::Domain& domain) {
-  std::vector<const dataset::Trial*> trials;
-  for (const auto& trial : domain.trials) {
-    if (trial.ok() && trial.origin != "repeat") trials.push_back(&trial);
+std::vector<School> schools_of(const dataset::Dataset& data) {
+  std::vector<School> schools;
+  for (const auto& domain : data.domains) {
+    const auto runs = calibration_runs(domain.trials);
+    School school{&domain, calibrate(domain.graph, domain.cluster, runs), {}};
+    for (const auto& trial : domain.trials) {
+      const bool spent = std::find(runs.begin(), runs.end(), &trial) != runs.end();
+      if (trial.ok() && trial.origin != "repeat" && !spent) school.trials.push_back(&trial);
+    }
+    schools.push_back(std::move(school));
   }
-  return trials;
+  return schools;
 }
 
-Lesson make_lesson(const dataset::Domain& domain, std::vector<const dataset::Trial*> trials) {
-  return {&domain.graph, &domain.cluster, Calibration{}, std::move(trials)};
+Lesson School::lesson(std::vector<const dataset::Trial*> some) const {
+  return {&domain->graph, &domain->cluster, calibration, std::move(some)};
+}
+
+Lesson School::pick(const std::vector<int>& indices) const {
+  std::vector<const dataset::Trial*> some;
+  for (const int i : indices) some.push_back(trials[static_cast<size_t>(i)]);
+  return lesson(std::move(some));
 }
 
 std::unique_ptr<Simulator> make_simulator(const std::string& name, const graph::Graph& graph,
@@ -132,22 +136,23 @@ MeanStd Evaluation::overall(const std::string& simulator) const {
   return summary_of(means);
 }
 
-Evaluation evaluate(const dataset::Dataset& data, const std::vector<std::string>& simulators,
+Evaluation evaluate(const std::vector<School>& schools, const std::vector<std::string>& simulators,
                     const EvaluationOptions& options) {
   Evaluation evaluation;
-  const int total = static_cast<int>(data.domains.size() * simulators.size()) * options.seeds;
+  const int total = static_cast<int>(schools.size() * simulators.size()) * options.seeds;
   int done = 0;
-  for (const auto& domain : data.domains) {
+  for (const School& school : schools) {
+    const std::string& domain = school.domain->name;
     for (const auto& name : simulators) {
-      Cell cell{name, domain.name, {}};
+      Cell cell{name, domain, {}};
       for (int s = 0; s < options.seeds; ++s) {
         const uint64_t seed = options.seed + static_cast<uint64_t>(s);
-        cell.accuracy.push_back(accuracy_in_domain(name, split_lessons(domain, seed), seed, options));
-        options.progress(++done, total, name + " " + domain.name);
+        cell.accuracy.push_back(accuracy_in_domain(name, split_lessons(school, seed), seed, options));
+        options.progress(++done, total, name + " " + domain);
       }
       evaluation.cells.push_back(std::move(cell));
     }
-    evaluation.event_error.emplace_back(domain.name, event_error(domain));
+    evaluation.event_error.emplace_back(domain, event_error(school));
   }
   return evaluation;
 }

@@ -18,6 +18,18 @@ std::unique_ptr<Simulator> make_simulator(const std::string& name, const graph::
 // make_ranker() of learned/registry.h, handed in so that there is no torch here.
 using MakeRanker = std::function<std::unique_ptr<Ranker>(const std::string& name)>;
 
+// A domain made ready: calibrated by a few runs (calibrate.h), which are then not among its trials; nor are
+// failed and repeated ones. Points into the data set.
+struct School {
+  const dataset::Domain* domain;
+  Calibration calibration;
+  std::vector<const dataset::Trial*> trials;
+
+  Lesson lesson(std::vector<const dataset::Trial*> some) const;
+  Lesson pick(const std::vector<int>& indices) const;  // of `trials`
+};
+std::vector<School> schools_of(const dataset::Dataset& data);
+
 struct EvaluationOptions {
   int seeds = 3;
   uint64_t seed = 0;  // the first
@@ -47,8 +59,8 @@ struct Evaluation {
 // Trials of each domain are split 70/15/15 by the seed; rankers learn from the domain's own training trials
 // and all are asked about its test trials. "repeats" among the names stands for the measurement itself: how
 // well one half of a trial's steps orders the other half, the most that a simulator can be expected to do.
-// Repeated trials (origin "repeat") are left out. Throws InputError for an unknown name.
-Evaluation evaluate(const dataset::Dataset& data, const std::vector<std::string>& simulators,
+// Throws InputError for an unknown name.
+Evaluation evaluate(const std::vector<School>& schools, const std::vector<std::string>& simulators,
                     const EvaluationOptions& options);
 
 // What a ranker was trained on, as seen from the target domain.
@@ -70,16 +82,12 @@ struct TransferCell {
 
 // For each target domain and source: zero-shot, and with `target_trials` trials of the target when they are
 // more than 0. Both are asked about the same trials: all but those few.
-std::vector<TransferCell> transfer(const dataset::Dataset& data, const std::string& ranker,
+std::vector<TransferCell> transfer(const std::vector<School>& schools, const std::string& ranker,
                                    const std::vector<Source>& sources, int target_trials,
                                    const EvaluationOptions& options);
 
 // Trained on each domain, tested on each other one.
-std::vector<TransferCell> transfer_matrix(const dataset::Dataset& data, const std::string& ranker,
+std::vector<TransferCell> transfer_matrix(const std::vector<School>& schools, const std::string& ranker,
                                           int target_trials, const EvaluationOptions& options);
-
-// The trials of a domain that can be learnt from: ok, and no repeats.
-std::vector<const dataset::Trial*> usable_trials(const dataset::Domain& domain);
-Lesson make_lesson(const dataset::Domain& domain, std::vector<const dataset::Trial*> trials);
 
 }  // namespace entrain::simulator

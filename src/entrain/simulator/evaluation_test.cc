@@ -43,28 +43,33 @@ EvaluationOptions quick() {
 }
 
 TEST(Evaluation, EverySimulatorInEveryDomain) {
-  const Evaluation e = evaluate(three_domains(), {"published-sum", "event", "boosted"}, quick());
+  const auto data = three_domains();
+  const Evaluation e = evaluate(schools_of(data), {"published-sum", "event", "boosted"}, quick());
   ASSERT_EQ(e.cells.size(), 9u);
   for (const Cell& cell : e.cells) EXPECT_EQ(cell.accuracy.size(), 2u);
   EXPECT_GT(e.overall("boosted").mean, e.overall("event").mean);
   EXPECT_GT(e.overall("event").mean, 0.6);
   ASSERT_EQ(e.event_error.size(), 3u);
   EXPECT_GT(e.event_error[0].second, 0.1);
-  EXPECT_THROW(evaluate(three_domains(), {"oracle"}, quick()), InputError);
+  EXPECT_THROW(evaluate(schools_of(data), {"oracle"}, quick()), InputError);
 }
 
 TEST(Evaluation, RepeatsAreWhatTheMeasurementCanTell) {
   dataset::Dataset data = three_domains();
   for (auto& trial : data.domains[0].trials) trial.seconds = {1.0 * trial.number, 1.0 * trial.number};
   data.domains[1].trials[3].origin = "repeat";
-  EXPECT_EQ(usable_trials(data.domains[1]).size(), 59u);
-  const Evaluation e = evaluate(data, {"repeats"}, quick());
+  data.domains[1].trials[4].strategy.id = "ps";  // calibrates
+  data.domains[1].trials[4].origin = "builder";
+  const auto schools = schools_of(data);
+  EXPECT_EQ(schools[1].trials.size(), 58u);
+  const Evaluation e = evaluate(schools, {"repeats"}, quick());
   EXPECT_EQ(e.cells[0].summary().mean, 1);
   EXPECT_TRUE(std::isnan(e.cells[1].summary().mean));  // one step a trial: nothing to compare
 }
 
 TEST(Transfer, WhatIsLearntElsewhereHelpsHere) {
-  const auto cells = transfer(three_domains(), "boosted",
+  const auto data = three_domains();
+  const auto cells = transfer(schools_of(data), "boosted",
                               {Source::kNothing, Source::kOthers, Source::kOtherModels}, 10, quick());
   ASSERT_EQ(cells.size(), 3u * 3 * 2);
   double untrained = 0, zero_shot = 0, few = 0;
@@ -82,7 +87,8 @@ TEST(Transfer, WhatIsLearntElsewhereHelpsHere) {
 TEST(Transfer, MatrixLeavesTheDiagonalOut) {
   EvaluationOptions options = quick();
   options.seeds = 1;
-  const auto cells = transfer_matrix(three_domains(), "boosted", 0, options);
+  const auto data = three_domains();
+  const auto cells = transfer_matrix(schools_of(data), "boosted", 0, options);
   ASSERT_EQ(cells.size(), 9u);
   for (const auto& cell : cells) EXPECT_EQ(std::isnan(cell.summary().mean), cell.source == cell.target);
 }

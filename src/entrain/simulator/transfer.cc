@@ -32,13 +32,13 @@ struct Target {
   Lesson few, asked;
 };
 
-Target cut(const dataset::Domain& domain, int few, uint64_t seed) {
-  auto trials = usable_trials(domain);
+Target cut(const School& school, int few, uint64_t seed) {
+  auto trials = school.trials;
   std::mt19937_64 rng(seed);
   for (size_t i = trials.size(); i > 1; --i) std::swap(trials[i - 1], trials[rng() % i]);
   const auto middle =
       trials.begin() + std::min<std::ptrdiff_t>(few, static_cast<std::ptrdiff_t>(trials.size()));
-  return {make_lesson(domain, {trials.begin(), middle}), make_lesson(domain, {middle, trials.end()})};
+  return {school.lesson({trials.begin(), middle}), school.lesson({middle, trials.end()})};
 }
 
 double accuracy_on(const Lesson& lesson,
@@ -54,19 +54,14 @@ double accuracy_on(const Lesson& lesson,
 }
 
 // Teaches a ranker the sources (85% to learn, 15% to know when to stop) and the target's few trials.
-std::unique_ptr<Ranker> taught(const std::string& name, const std::vector<const dataset::Domain*>& sources,
+std::unique_ptr<Ranker> taught(const std::string& name, const std::vector<const School*>& sources,
                                const Lesson* few, uint64_t seed, const EvaluationOptions& options) {
   std::vector<Lesson> training, validation;
-  for (const auto* domain : sources) {
-    const auto trials = usable_trials(*domain);
-    const Split parts = split(static_cast<int>(trials.size()), seed);
-    Lesson learn = make_lesson(*domain, {}), stop = learn;
-    for (const auto* part : {&parts.training, &parts.test}) {
-      for (const int i : *part) learn.trials.push_back(trials[static_cast<size_t>(i)]);
-    }
-    for (const int i : parts.validation) stop.trials.push_back(trials[static_cast<size_t>(i)]);
-    training.push_back(std::move(learn));
-    validation.push_back(std::move(stop));
+  for (const School* school : sources) {
+    Split parts = split(static_cast<int>(school->trials.size()), seed);
+    parts.training.insert(parts.training.end(), parts.test.begin(), parts.test.end());
+    training.push_back(school->pick(parts.training));
+    validation.push_back(school->pick(parts.validation));
   }
   if (few) training.push_back(*few);
   auto ranker = options.make_ranker(name);
@@ -97,26 +92,27 @@ std::string_view name_of(Source source) {
   return "";
 }
 
-std::vector<TransferCell> transfer(const dataset::Dataset& data, const std::string& ranker,
+std::vector<TransferCell> transfer(const std::vector<School>& schools, const std::string& ranker,
                                    const std::vector<Source>& sources, int target_trials,
                                    const EvaluationOptions& options) {
   std::vector<TransferCell> cells;
   int done = 0;
-  const int total = static_cast<int>(data.domains.size() * sources.size()) * options.seeds;
-  for (const auto& target : data.domains) {
+  const int total = static_cast<int>(schools.size() * sources.size()) * options.seeds;
+  for (const School& target : schools) {
     for (const Source source : sources) {
-      std::vector<const dataset::Domain*> from;
-      for (const auto& domain : data.domains) {
-        if (belongs(source, domain, target)) from.push_back(&domain);
+      std::vector<const School*> from;
+      for (const School& school : schools) {
+        if (belongs(source, *school.domain, *target.domain)) from.push_back(&school);
       }
-      TransferCell zero{std::string(name_of(source)), target.name, 0, {}}, few = zero;
+      TransferCell zero{std::string(name_of(source)), target.domain->name, 0, {}}, few = zero;
       few.target_trials = target_trials;
       for (int s = 0; s < options.seeds; ++s) {
         const uint64_t seed = options.seed + static_cast<uint64_t>(s);
         const Target parts = cut(target, target_trials, seed);
-        options.progress(++done, total, zero.source + " -> " + target.name);
+        options.progress(++done, total, zero.source + " -> " + target.domain->name);
         if (source == Source::kNothing) {
-          const auto event = make_simulator("event", target.graph, target.cluster, parts.asked.calibration);
+          const auto event =
+              make_simulator("event", target.domain->graph, target.domain->cluster, parts.asked.calibration);
           zero.accuracy.push_back(accuracy_on(
               parts.asked, [&](auto strategies) { return event->score(strategies); }, options.margin));
         } else if (!from.empty()) {
@@ -135,22 +131,22 @@ std::vector<TransferCell> transfer(const dataset::Dataset& data, const std::stri
   return cells;
 }
 
-std::vector<TransferCell> transfer_matrix(const dataset::Dataset& data, const std::string& ranker,
+std::vector<TransferCell> transfer_matrix(const std::vector<School>& schools, const std::string& ranker,
                                           int target_trials, const EvaluationOptions& options) {
   std::vector<TransferCell> cells;
   int done = 0;
-  const int total = static_cast<int>(data.domains.size()) * options.seeds;
-  for (const auto& source : data.domains) {
+  const int total = static_cast<int>(schools.size()) * options.seeds;
+  for (const School& source : schools) {
     const size_t first = cells.size();
-    for (const auto& target : data.domains) {
-      cells.push_back({source.name, target.name, 0, {}});
-      if (target_trials > 0) cells.push_back({source.name, target.name, target_trials, {}});
+    for (const School& target : schools) {
+      cells.push_back({source.domain->name, target.domain->name, 0, {}});
+      if (target_trials > 0) cells.push_back({source.domain->name, target.domain->name, target_trials, {}});
     }
     for (int s = 0; s < options.seeds; ++s) {
       const uint64_t seed = options.seed + static_cast<uint64_t>(s);
       const auto plain = taught(ranker, {&source}, nullptr, seed, options);
       size_t at = first;
-      for (const auto& target : data.domains) {
+      for (const School& target : schools) {
         // On itself the diagonal would be asked what it learnt: `evaluate` has that number.
         const bool itself = &target == &source;
         const Target parts = cut(target, target_trials, seed);
@@ -160,7 +156,7 @@ std::vector<TransferCell> transfer_matrix(const dataset::Dataset& data, const st
             itself ? std::nan("")
                    : ask(*taught(ranker, {&source}, &parts.few, seed, options), parts.asked, options.margin));
       }
-      options.progress(++done, total, source.name);
+      options.progress(++done, total, source.domain->name);
     }
   }
   return cells;
