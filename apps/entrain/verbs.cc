@@ -7,6 +7,7 @@
   VERB(graph)               \
   VERB(probe)               \
   VERB(dataset)             \
+  VERB(simulator)           \
   VERB(launch)              \
   VERB(lab)
 

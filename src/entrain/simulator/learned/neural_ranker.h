@@ -13,7 +13,7 @@ namespace entrain::simulator {
 
 struct NeuralOptions {
   int batch_size = 64;
-  int patience = 30;     // epochs without a better validation accuracy before it stops
+  int patience = 20;     // epochs without a better validation accuracy before it stops
   double close = 0.005;  // relative difference of run-times
   double weight_decay = 3e-4;
   double clip = 0.25;

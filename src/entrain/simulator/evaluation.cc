@@ -1,0 +1,160 @@
+#include "entrain/simulator/evaluation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "entrain/base/error.h"
+#include "entrain/simulator/analytic/calibrate.h"
+#include "entrain/simulator/analytic/event_simulation.h"
+#include "entrain/simulator/analytic/published_terms.h"
+
+namespace entrain::simulator {
+namespace {
+
+double median_of(std::vector<double> values) {
+  if (values.empty()) return std::nan("");
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+std::vector<strategy::Strategy> strategies_of(const Lesson& lesson) {
+  std::vector<strategy::Strategy> strategies;
+  for (const auto* trial : lesson.trials) strategies.push_back(trial->strategy);
+  return strategies;
+}
+
+double accuracy_of(const std::vector<double>& scores, const Lesson& lesson, double margin) {
+  std::vector<double> seconds;
+  for (const auto* trial : lesson.trials) seconds.push_back(trial->median());
+  return pair_accuracy(scores, seconds, margin);
+}
+
+// Even steps against odd ones.
+double repeats_accuracy(const Lesson& lesson, double margin) {
+  std::vector<double> scores, seconds;
+  for (const auto* trial : lesson.trials) {
+    std::vector<double> halves[2];
+    for (size_t i = 0; i < trial->seconds.size(); ++i) halves[i % 2].push_back(trial->seconds[i]);
+    if (halves[1].empty()) continue;
+    scores.push_back(median_of(halves[0]));
+    seconds.push_back(median_of(halves[1]));
+  }
+  return pair_accuracy(scores, seconds, margin);
+}
+
+MeanStd summary_of(const std::vector<double>& values) {
+  std::vector<double> known;
+  std::copy_if(values.begin(), values.end(), std::back_inserter(known),
+               [](double v) { return !std::isnan(v); });
+  return known.empty() ? MeanStd{std::nan(""), 0} : mean_std(known);
+}
+
+struct Lessons {
+  Lesson training, validation, test;
+};
+
+Lessons split_lessons(const School& school, uint64_t seed) {
+  const Split parts = split(static_cast<int>(school.trials.size()), seed);
+  return {school.pick(parts.training), school.pick(parts.validation), school.pick(parts.test)};
+}
+
+double accuracy_in_domain(const std::string& name, const Lessons& lessons, uint64_t seed,
+                          const EvaluationOptions& options) {
+  if (name == "repeats") return repeats_accuracy(lessons.test, options.margin);
+  const auto asked = strategies_of(lessons.test);
+  if (const auto simulator =
+          make_simulator(name, *lessons.test.graph, *lessons.test.cluster, lessons.test.calibration)) {
+    return accuracy_of(simulator->score(asked), lessons.test, options.margin);
+  }
+  const auto ranker = options.make_ranker(name);
+  LearnOptions learn = options.learn;
+  learn.seed = seed;
+  ranker->learn({lessons.training}, {lessons.validation}, learn);
+  return accuracy_of(ranker->score(lessons.test, asked), lessons.test, options.margin);
+}
+
+double event_error(const School& school) {
+  const Lesson lesson = school.lesson(school.trials);
+  const auto predicted = make_simulator("event", *lesson.graph, *lesson.cluster, lesson.calibration)
+                             ->score(strategies_of(lesson));
+  std::vector<double> errors;
+  for (size_t i = 0; i < predicted.size(); ++i) {
+    const double measured = lesson.trials[i]->median();
+    errors.push_back(std::abs(predicted[i] - measured) / measured);
+  }
+  return median_of(errors);
+}
+
+}  // namespace
+
+std::vector<School> schools_of(const dataset::Dataset& data) {
+  std::vector<School> schools;
+  for (const auto& domain : data.domains) {
+    const auto runs = calibration_runs(domain.trials);
+    School school{&domain, calibrate(domain.graph, domain.cluster, runs), {}};
+    for (const auto& trial : domain.trials) {
+      const bool spent = std::find(runs.begin(), runs.end(), &trial) != runs.end();
+      if (trial.ok() && trial.origin != "repeat" && !spent) school.trials.push_back(&trial);
+    }
+    schools.push_back(std::move(school));
+  }
+  return schools;
+}
+
+Lesson School::lesson(std::vector<const dataset::Trial*> some) const {
+  return {&domain->graph, &domain->cluster, calibration, std::move(some)};
+}
+
+Lesson School::pick(const std::vector<int>& indices) const {
+  std::vector<const dataset::Trial*> some;
+  for (const int i : indices) some.push_back(trials[static_cast<size_t>(i)]);
+  return lesson(std::move(some));
+}
+
+std::unique_ptr<Simulator> make_simulator(const std::string& name, const graph::Graph& graph,
+                                          const cluster::Cluster& cluster, const Calibration& calibration) {
+  using Total = PublishedSimulator::Total;
+  if (name == "published-sum") return std::make_unique<PublishedSimulator>(graph, cluster, Total::kSum);
+  if (name == "published-max") return std::make_unique<PublishedSimulator>(graph, cluster, Total::kMax);
+  if (name == "event") return std::make_unique<EventSimulation>(graph, cluster, calibration);
+  return nullptr;
+}
+
+MeanStd Cell::summary() const { return summary_of(accuracy); }
+MeanStd TransferCell::summary() const { return summary_of(accuracy); }
+
+MeanStd Evaluation::overall(const std::string& simulator) const {
+  std::map<size_t, std::vector<double>> by_seed;
+  for (const Cell& cell : cells) {
+    if (cell.simulator != simulator) continue;
+    for (size_t s = 0; s < cell.accuracy.size(); ++s) by_seed[s].push_back(cell.accuracy[s]);
+  }
+  std::vector<double> means;
+  for (const auto& [seed, values] : by_seed) means.push_back(summary_of(values).mean);
+  return summary_of(means);
+}
+
+Evaluation evaluate(const std::vector<School>& schools, const std::vector<std::string>& simulators,
+                    const EvaluationOptions& options) {
+  Evaluation evaluation;
+  const int total = static_cast<int>(schools.size() * simulators.size()) * options.seeds;
+  int done = 0;
+  for (const School& school : schools) {
+    const std::string& domain = school.domain->name;
+    for (const auto& name : simulators) {
+      Cell cell{name, domain, {}};
+      for (int s = 0; s < options.seeds; ++s) {
+        const uint64_t seed = options.seed + static_cast<uint64_t>(s);
+        cell.accuracy.push_back(accuracy_in_domain(name, split_lessons(school, seed), seed, options));
+        options.progress(++done, total, name + " " + domain);
+      }
+      evaluation.cells.push_back(std::move(cell));
+    }
+    evaluation.event_error.emplace_back(domain, event_error(school));
+  }
+  return evaluation;
+}
+
+}  // namespace entrain::simulator
