@@ -8,6 +8,7 @@
   VERB(probe)               \
   VERB(dataset)             \
   VERB(simulator)           \
+  VERB(experiment)          \
   VERB(launch)              \
   VERB(lab)
 
