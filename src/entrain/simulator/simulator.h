@@ -15,9 +15,10 @@ namespace entrain::simulator {
 // a small machine; fit() (calibrate.h) finds them from measured runs.
 struct Calibration {
   double link_efficiency = 0.94;    // payload over nominal rate: headers, shaping
-  double latency_s = 150e-6;        // of one round of a schedule, the wake-ups of both ends included
-  double message_s = 60e-6;         // of a rank's time for one message: posting, matching, completing
-  double engine_bytes_per_s = 4e9;  // a rank's thread that moves bytes: each byte sent and received
+  double burst_s = 0.0015;          // a link that was idle lets so much of its rate pass at once
+  double latency_s = 35e-6;         // of one round of a schedule, the wake-ups of both ends included
+  double message_s = 11e-6;         // of a rank's time for one message: posting, matching, completing
+  double engine_bytes_per_s = 6e9;  // a rank's thread that moves bytes: each byte sent and received
   double reduce_bytes_per_s = 3e9;  // summing at a receiver
   double update_bytes_per_s = 4e9;  // the optimizer, by bytes of parameters
   double compute_scale = 1;         // measured compute over profiled

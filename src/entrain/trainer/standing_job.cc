@@ -128,31 +128,26 @@ void StandingJob::follow() {
   }
 }
 
-// Steps are ordered in runs, not one by one, so that no rank waits for an order within a run.
+// Steps are ordered in runs, not one by one. The first of a run is not counted: the order has to pass the
+// messages of the step before it, so it starts late at some ranks and finds some of its waiting done.
 Measurement StandingJob::measure(const strategy::Strategy& strategy, const MeasureOptions& options) {
   strategy::validate(strategy, graph_, context_.cluster);
   order(kSwitch, 0);
   stepper_->switch_strategy(strategy);
-  const auto ordered = [&](int64_t steps) {
-    order(kSteps, steps);
-    return run(steps);
-  };
   Measurement result;
-  const auto over = [&](double seconds) { return options.deadline_s > 0 && seconds > options.deadline_s; };
-  // A step's forward waits for the messages of the one before it, so the second shows what the first sent.
-  if (options.warmup > 0) ordered(options.warmup);
+  const auto measure_more = [&](int64_t steps) {
+    order(kSteps, 1 + steps);
+    const auto seconds = run(1 + steps);
+    result.seconds.insert(result.seconds.end(), seconds.begin() + 1, seconds.end());
+  };
   if (options.deadline_s > 0) {
-    result.seconds = ordered(1);
-    if (over(result.seconds.front())) {
-      result.over_deadline = true;
-      return result;
-    }
+    measure_more(1);
+    result.over_deadline = result.seconds.front() > options.deadline_s;
+    if (result.over_deadline) return result;
   }
   while (static_cast<int64_t>(result.seconds.size()) < options.most) {
     const auto done = static_cast<int64_t>(result.seconds.size());
-    const int64_t more =
-        done < options.least ? options.least - done : std::min<int64_t>(2, options.most - done);
-    for (const double s : ordered(more)) result.seconds.push_back(s);
+    measure_more(done < options.least ? options.least - done : std::min<int64_t>(3, options.most - done));
     if (is_steady(result.seconds, options.steady)) break;
   }
   return result;

@@ -20,8 +20,7 @@ struct StandingOptions {
 };
 
 struct MeasureOptions {
-  int64_t warmup = 1;  // steps thrown away after the switch
-  int64_t least = 3;   // measured steps
+  int64_t least = 4;  // measured steps
   int64_t most = 9;
   double steady = 0.03;   // enough when (p75 - p25) / median of the steps is at most this, over sqrt(steps)
   double deadline_s = 0;  // a step that takes longer ends the trial; 0: none

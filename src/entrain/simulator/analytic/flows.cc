@@ -6,6 +6,7 @@
 namespace entrain::simulator {
 namespace {
 
+constexpr double kBurstRate = 2.5e9;  // bytes per second past a full bucket
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // The most important flow of a queue, as it moves.
@@ -24,6 +25,9 @@ struct Scratch {
   std::vector<int> place;                                 // by queue: index into moving or -1
   std::vector<double> use;                                // by (moving, resource): of the whole message
   std::vector<double> free, slope;
+  std::vector<double> bucket;   // by resource: bytes of a burst that are left
+  std::vector<char> bursting;   // by resource: until its bucket is empty
+  std::vector<double> surplus;  // by resource: rate at which the bucket fills; negative: empties
   std::vector<int> order;
   std::vector<char> fixed;
 };
@@ -31,6 +35,9 @@ struct Scratch {
 void share(Scratch& s, const Resources& resources) {
   const size_t n = s.moving.size(), r_count = resources.capacity.size();
   s.free = resources.capacity;
+  for (size_t r = 0; r < r_count; ++r) {
+    if (s.bursting[r]) s.free[r] = kBurstRate;
+  }
   s.slope.assign(r_count, 0.0);
   s.fixed.assign(n, 0);
   for (size_t i = 0; i < n; ++i) {
@@ -63,6 +70,37 @@ void share(Scratch& s, const Resources& resources) {
       s.slope[bottleneck] = 0;
     }
   }
+  for (size_t r = 0; r < r_count; ++r) {
+    const double offered = s.bursting[r] ? kBurstRate : resources.capacity[r];
+    s.surplus[r] = resources.capacity[r] - (offered - s.free[r]);
+  }
+}
+
+// When a bucket is next empty or full.
+double next_turn(const Scratch& s, const Resources& resources) {
+  double soonest = kNever;
+  for (size_t r = 0; r < s.bucket.size(); ++r) {
+    if (s.bursting[r]) {
+      if (s.surplus[r] < 0) soonest = std::min(soonest, s.bucket[r] / -s.surplus[r]);
+    } else if (s.surplus[r] > 0 && resources.burst[r] > 0) {
+      soonest = std::min(soonest, (resources.burst[r] - s.bucket[r]) / s.surplus[r]);
+    }
+  }
+  return soonest;
+}
+
+// Time passes; true when a bucket has become empty or full.
+bool fill_buckets(Scratch& s, const Resources& resources, double passed) {
+  bool turned = false;
+  for (size_t r = 0; r < s.bucket.size(); ++r) {
+    const double full = resources.burst[r];
+    if (full <= 0) continue;
+    s.bucket[r] = std::clamp(s.bucket[r] + s.surplus[r] * passed, 0.0, full);
+    const char now = s.bursting[r] ? s.bucket[r] > 1e-6 * full : s.bucket[r] >= (1 - 1e-6) * full;
+    turned |= now != s.bursting[r];
+    s.bursting[r] = now;
+  }
+  return turned;
 }
 
 }  // namespace
@@ -76,6 +114,10 @@ void run_flows(std::vector<Flow>& flows, int queues, const Resources& resources)
   s.left.assign(flows.size(), 1.0);
   s.moving.clear();
   s.use.clear();
+  s.bucket = resources.burst;
+  s.surplus.assign(r_count, 0.0);
+  s.bursting.assign(r_count, 0);
+  for (size_t r = 0; r < r_count; ++r) s.bursting[r] = resources.burst[r] > 0;
   s.order.resize(flows.size());
   for (size_t i = 0; i < flows.size(); ++i) s.order[i] = static_cast<int>(i);
   std::sort(s.order.begin(), s.order.end(), [&](int a, int b) {
@@ -137,10 +179,11 @@ void run_flows(std::vector<Flow>& flows, int queues, const Resources& resources)
   bool changed = false;
   while (next < flows.size() || !s.moving.empty()) {
     if (changed) share(s, resources);
-    changed = false;
     double until = next < flows.size() ? flows[s.order[next]].ready : kNever;
     for (const Moving& m : s.moving) until = std::min(until, now + m.left / m.rate);
+    until = std::min(until, now + next_turn(s, resources));
     const double passed = std::max(0.0, until - now);
+    changed = fill_buckets(s, resources, passed);
     for (Moving& m : s.moving) m.left -= std::min(m.left, passed * m.rate);
     now = until;
     for (size_t i = s.moving.size(); i-- > 0;) {

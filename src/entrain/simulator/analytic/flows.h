@@ -2,7 +2,7 @@
 //
 // In each queue (messages over the same streams) only the most important is moving; moving messages share
 // links and engines by progressive filling: the rate of every stream grows alike until a resource is full,
-// those that use it stay there, the others grow on.
+// those that use it stay there, the others grow on. A link that was idle first lets a burst pass.
 #pragma once
 
 #include <vector>
