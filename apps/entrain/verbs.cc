@@ -6,6 +6,7 @@
   VERB(train)               \
   VERB(graph)               \
   VERB(probe)               \
+  VERB(tune)                \
   VERB(dataset)             \
   VERB(simulator)           \
   VERB(experiment)          \
