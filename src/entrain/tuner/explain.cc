@@ -153,7 +153,7 @@ Explanation explain(const Strategy& strategy, const graph::Graph& graph, const c
   measure_links(e, strategy, graph, cluster, options.calibration);
 
   const Strategy baseline = find_baseline(e, strategy, graph, cluster, options.against);
-  if (e.baseline.empty()) return e;  // every builder makes this one: a cluster of one rank, a tiny model
+  if (e.baseline.empty()) return e;  // every builder makes this one: a tiny model
   e.baseline_estimate = simulation.estimate(baseline);
   const Comparison comparison(strategy, baseline, graph, cluster);
   for (const Difference& difference : comparison.differences()) {

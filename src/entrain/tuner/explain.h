@@ -80,8 +80,8 @@ struct ExplainOptions {
   std::string against;  // a builder's name; empty: the nearest
 };
 
-// Pure. Requires: the strategy passes validate() for (graph, cluster). Throws InputError for an unknown
-// builder in `against`.
+// Pure. Requires: the strategy passes validate() for (graph, cluster), and 2 or more ranks train. Throws
+// InputError for an unknown builder in `against`.
 Explanation explain(const strategy::Strategy& strategy, const graph::Graph& graph,
                     const cluster::Cluster& cluster, const ExplainOptions& options = {});
 
