@@ -7,6 +7,8 @@
   VERB(graph)               \
   VERB(probe)               \
   VERB(tune)                \
+  VERB(explain)             \
+  VERB(simulate)            \
   VERB(dataset)             \
   VERB(simulator)           \
   VERB(experiment)          \
