@@ -1,7 +1,8 @@
 // entrain explain: why a strategy takes the time it takes.
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -142,17 +143,19 @@ void print_summary(const Explanation& e, const Subject& subject, std::optional<d
   share("all-gather", e.all_gather);
   const auto& p = e.patterns;
   fmt::print("\n  variables   {} whole, {} cut", p.whole, p.cut);
-  if (p.cut > 0) fmt::print(" (into {} to {})", p.fewest_shards, p.most_shards);
-  const auto pattern = [](const char* name, const tuner::Amount& amount) {
-    if (amount.parts > 0) {
-      fmt::print("; {}: {} ({})", name, amount.variables, format_bytes(amount.bytes));
-    }
+  if (p.cut > 0 && p.fewest_shards == p.most_shards) fmt::print(" into {}", p.most_shards);
+  if (p.fewest_shards < p.most_shards) fmt::print(" into {} to {}", p.fewest_shards, p.most_shards);
+  fmt::print("\n");
+  if (e.all_reduce.parts == 0) return;
+  std::vector<std::string> patterns;
+  const auto pattern = [&](const char* name, const tuner::Amount& amount, const std::string& more = "") {
+    if (amount.parts == 0) return;
+    patterns.push_back(fmt::format("{} {} ({}{})", name, amount.variables, format_bytes(amount.bytes), more));
   };
   pattern("partition-then-all-reduce", p.partition_then_all_reduce);
-  pattern("merge-then-all-reduce", p.merge_then_all_reduce);
-  if (p.merge_groups > 0) fmt::print(" in {} groups", p.merge_groups);
-  pattern("all-reduce alone", p.all_reduce_alone);
-  fmt::print("\n");
+  pattern("merge-then-all-reduce", p.merge_then_all_reduce, fmt::format(", {} groups", p.merge_groups));
+  pattern("alone", p.all_reduce_alone);
+  fmt::print("  all-reduce  {}\n", fmt::join(patterns, ", "));
 }
 
 // Seconds and share of the step, with a star where nothing is busier.
