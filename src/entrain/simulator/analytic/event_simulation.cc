@@ -25,7 +25,7 @@ struct EventSimulation::Model {
     for (const auto& host : cluster.hosts) {
       if (!host.server_only()) slowest = std::min(slowest, host.speed);
     }
-    const double scale = k.compute_scale / slowest;
+    scale = k.compute_scale / slowest;
     std::vector<int> order(graph.variables.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
@@ -50,6 +50,7 @@ struct EventSimulation::Model {
   plan::Planner planner;
   Demands demands;
   std::vector<double> ready, forward, update;  // by variable, in seconds
+  double scale = 1;  // seconds of the slowest worker by profiled second
   double backward = 0;
   double compute = 0;
 };
@@ -166,7 +167,7 @@ Timeline EventSimulation::timeline(const strategy::Strategy& strategy) const {
   Timeline t{run.summary(m), {}, {}};
   const auto& variables = m.graph.variables;
   for (size_t v = 0; v < variables.size(); ++v) {
-    const double backward = variables[v].backward_s * m.calibration.compute_scale;
+    const double backward = variables[v].backward_s * m.scale;
     t.spans.push_back({"backward", variables[v].name, m.ready[v] - backward, m.ready[v]});
   }
   for (size_t i = 0; i < run.flows.size(); ++i) {

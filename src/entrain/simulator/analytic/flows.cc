@@ -68,8 +68,8 @@ void share(Scratch& s, const Resources& resources) {
       ++fixed;
       s.moving[i].rate = level * s.moving[i].weight;
       for (size_t r = 0; r < r_count; ++r) s.slope[r] -= use[r] * s.moving[i].weight;
-      s.slope[bottleneck] = 0;
     }
+    s.slope[bottleneck] = 0;  // whatever rounding left of it
   }
   for (size_t r = 0; r < r_count; ++r) {
     const double offered = s.bursting[r] ? kBurstRate : resources.capacity[r];
