@@ -1,4 +1,6 @@
 // entrain graph: G of a model, profiled here.
+#include "graph_verb.h"
+
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -13,11 +15,7 @@
 namespace entrain::app {
 namespace {
 
-struct Command {
-  std::string model;
-  int64_t batch_size = 2;
-  int repeats = 3;
-  uint64_t seed = 0;
+struct Command : ProfileRequest {
   std::string profile_out;
   bool json = false;
   bool list = false;
@@ -47,15 +45,7 @@ void print_table(const graph::Graph& g) {
 int run(const Command& command) {
   if (command.list) return list_models();
   if (command.model.empty()) bad_input("--model is required; allowed: {}", fmt::join(models::names(), ", "));
-  const auto model = models::make_model(command.model, command.seed);
-  auto generator = at::detail::createCPUGenerator(command.seed);
-  const models::Batch batch = model->synthetic(command.batch_size, generator);
-  graph::ProfileOptions options;
-  options.repeats = command.repeats;
-  graph::Graph g = graph::profile(
-      *model, [&] { return model->loss(batch); }, options);
-  g.model = command.model;
-  g.batch_size = command.batch_size;
+  const graph::Graph g = profile_model(command);
   if (!command.profile_out.empty()) graph::save(g, command.profile_out);
   if (command.json) {
     fmt::print("{}\n", graph::to_json(g));
@@ -66,6 +56,19 @@ int run(const Command& command) {
 }
 
 }  // namespace
+
+graph::Graph profile_model(const ProfileRequest& request) {
+  const auto model = models::make_model(request.model, request.seed);
+  auto generator = at::detail::createCPUGenerator(request.seed);
+  const models::Batch batch = model->synthetic(request.batch_size, generator);
+  graph::ProfileOptions options;
+  options.repeats = request.repeats;
+  graph::Graph g = graph::profile(
+      *model, [&] { return model->loss(batch); }, options);
+  g.model = request.model;
+  g.batch_size = request.batch_size;
+  return g;
+}
 
 void add_graph(CLI::App& app, Action& action) {
   auto* verb = app.add_subcommand("graph", "Show G of a model: variables, order, times, FLOPs, data flow");

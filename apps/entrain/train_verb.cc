@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "auto_pilot.h"
 #include "entrain/base/error.h"
 #include "entrain/base/units.h"
 #include "entrain/models/registry.h"
@@ -22,6 +23,7 @@ struct Command {
   std::string cluster = "local:1";
   double timeout_s = 120;
   bool json = false;
+  bool auto_tune = false;  // --strategy auto
   std::vector<std::string> switches;
 };
 
@@ -37,6 +39,7 @@ nlohmann::json to_json(const TrainReport& report, const Command& command) {
           {"first_step", report.first_step},
           {"measured_steps", times.size()},
           {"interrupted", report.interrupted},
+          {"total_time_s", report.total_time},
           {"step_time_median_s", median},
           {"step_time_p10_s", quantile(times, 0.1)},
           {"step_time_p90_s", quantile(times, 0.9)},
@@ -112,17 +115,34 @@ void check(Command& command) {
   for (const auto& text : command.switches) check_strategy(parse_switch(text).second, command.train.model);
 }
 
+std::unique_ptr<AutoPilot> make_pilot(const TrainOptions& train, const cluster::Cluster& cluster) {
+  AutoOptions options{train.model, train.batch_size, train.steps, train.seed, {}};
+  if (!train.out.empty()) {
+    std::filesystem::create_directories(train.out);
+    options.log = train.out / "trials.jsonl";
+  }
+  return std::make_unique<AutoPilot>(cluster, std::move(options));
+}
+
 int run(Command& command) {
+  command.auto_tune = command.train.strategy == "auto";
+  if (command.auto_tune) command.train.strategy = TrainOptions().strategy;  // until something better is found
   if (command.train.out.empty()) command.train.out = command.train.resume;  // go on where it was
   if (std::getenv("ENTRAIN_RANK") == nullptr) check(command);               // the launcher's business
   for (const auto& text : command.switches) command.train.switches.push_back(parse_switch(text));
   return run_on_ranks(command.cluster, command.timeout_s, [&](Context& context) {
     std::signal(SIGINT, [](int) { request_stop(); });
     std::signal(SIGTERM, [](int) { request_stop(); });
+    std::unique_ptr<AutoPilot> pilot;
+    if (command.auto_tune && context.rank() == 0) {
+      pilot = make_pilot(command.train, context.cluster);
+      command.train.pilot = pilot.get();
+    }
     const TrainReport report = train(context, command.train);
     if (context.rank() != 0) return 0;
     if (report.step_times.empty()) fail("interrupted before a step was measured");
-    const auto json = to_json(report, command);
+    auto json = to_json(report, command);
+    if (pilot) json["auto"] = pilot->summary();
     if (command.json) {
       fmt::print("{}\n", json.dump(2));
     } else {
@@ -140,7 +160,8 @@ void add_train(CLI::App& app, Action& action) {
   verb->add_option("--model", c->train.model, "Model of the zoo (see entrain graph --list)")->required();
   verb->add_option("--cluster", c->cluster, "local:4, lab:4x1gbit, cluster.yml, hostfile")
       ->capture_default_str();
-  verb->add_option("--strategy", c->train.strategy, "Builder or strategy file")->capture_default_str();
+  verb->add_option("--strategy", c->train.strategy, "Builder, strategy file, or auto: tune while training")
+      ->capture_default_str();
   verb->add_option("--optimizer", c->train.optimizer, "sgd, momentum or adam")->capture_default_str();
   verb->add_option("--lr", c->train.learning_rate, "Learning rate")->capture_default_str();
   verb->add_option("--steps", c->train.steps, "Steps in all, those before --resume counted")

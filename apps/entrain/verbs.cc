@@ -6,6 +6,9 @@
   VERB(train)               \
   VERB(graph)               \
   VERB(probe)               \
+  VERB(tune)                \
+  VERB(explain)             \
+  VERB(simulate)            \
   VERB(dataset)             \
   VERB(simulator)           \
   VERB(experiment)          \

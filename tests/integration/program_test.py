@@ -50,6 +50,19 @@ class BadInput(unittest.TestCase):
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn("other.weight", done.stderr)
 
+    def test_explain(self):
+        here = ("--model", "ncf-sparse-small", "--cluster", "lab:2x1gbit")
+        self.expect(2, ["nosuch", "ps-lb"], "explain", "nosuch", *here)
+        self.expect(2, ["nosuch", "ps-lb"], "simulate", "ps", "nosuch", *here)
+        self.expect(2, ["nosuch", "vgg16-32"], "explain", "ps", "--model", "nosuch", "--cluster", "lab:2x1gbit")
+        self.expect(2, ["--cluster"], "explain", "ps", "--model", "ncf-sparse-small")
+        self.expect(2, ["local:1"], "explain", "ps", "--model", "ncf-sparse-small", "--cluster", "local:1")
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "s.json")
+            path.write_text(json.dumps({"id": "x", "node_config": [
+                {"var_name": "other.weight", "AllReduceSynchronizer": {"group": 0}}]}))
+            self.expect(2, ["other.weight", "another model"], "explain", path, *here)
+
     def test_port_in_use(self):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
@@ -74,7 +87,7 @@ class BadInput(unittest.TestCase):
 
 class Verbs(unittest.TestCase):
     def test_help(self):
-        for verb in ("train", "graph", "probe", "demo", "launch", "lab"):
+        for verb in ("train", "graph", "probe", "explain", "simulate", "demo", "launch", "lab"):
             done = run(verb, "--help")
             self.assertEqual(done.returncode, 0)
             self.assertIn(verb, done.stdout)
@@ -86,6 +99,19 @@ class Verbs(unittest.TestCase):
                 self.assertIn(key, variable)
         self.assertTrue(any(v["sparse"] for v in g["variables"]))
         self.assertTrue(g["edges"])
+
+    def test_explain_and_simulate(self):
+        here = ("--model", "vgg16-small", "--cluster", "lab:1x10gbit+3x1gbit")
+        e = result(run("explain", "ps", *here, "--json"))
+        self.assertEqual(e["shares"]["ps"]["share"], 1)
+        self.assertTrue(e["links"][0]["binds"])
+        self.assertTrue(e["baseline"]["differences"])
+        self.assertIn("link bound", run("explain", "byteps", *here).stdout)
+        with tempfile.TemporaryDirectory() as folder:
+            trace = pathlib.Path(folder, "trace.json")
+            rows = result(run("simulate", "ps", "allreduce", *here, "--trace", trace, "--json"))["strategies"]
+            self.assertEqual(len(rows), 2)
+            self.assertTrue(json.loads(trace.read_text())["traceEvents"])
 
     def test_train_reports(self):
         r = result(run("train", "--model", "vgg16-small", "--cluster", "local:3", "--strategy", "ps", "--steps", "6",

@@ -24,7 +24,7 @@ namespace entrain {
 namespace {
 
 constexpr transport::Tag kSummaryTag = transport::kControlTags + 10;
-constexpr transport::Tag kStopTag = transport::kControlTags + 11;
+constexpr transport::Tag kWordTag = transport::kControlTags + 11;
 constexpr transport::Tag kRngTag = transport::kControlTags + 12;
 
 std::atomic<bool> stop_requested{false};
@@ -59,35 +59,42 @@ class SyntheticData {
   std::vector<models::Batch> batches_;
 };
 
-// Ctrl-C reaches the ranks at different moments; rank 0's word decides for all. It is sent a step
-// ahead, so that nobody waits for it.
-class StopVote {
- public:
-  explicit StopVote(Context& context) : context_(context) {}
+// What rank 0 says about a step: go on, stop instead (Ctrl-C reaches the ranks at different moments), or
+// change the strategy before it. Said a step ahead, so that nobody waits for it.
+enum class Word : char { kGo = 'g', kStop = 's', kChange = 'c' };
 
-  // Called at the start of every step by every worker. True: this step is not to run.
-  bool stop() {
+class Captain {
+ public:
+  explicit Captain(Context& context) : context_(context) {}
+
+  // Called at the start of every step by every worker: the word on this step. `change`: rank 0 wants
+  // another strategy; the word on the next step says so.
+  Word word(bool change) {
     if (context_.rank() != 0) {
-      if (!std::exchange(started_, true)) return false;
+      if (!std::exchange(started_, true)) return Word::kGo;
       const auto payload =
-          transport::recv(*context_.transport, 0, kStopTag, {Deadline::never(), "the word to go on"});
-      return transport::as_text(payload.bytes()) == "s";
+          transport::recv(*context_.transport, 0, kWordTag, {Deadline::never(), "the word to go on"});
+      return static_cast<Word>(transport::as_text(payload.bytes()).at(0));
     }
-    const bool stopping = next_;
-    next_ = stop_requested;
-    if (stopping) return true;
+    const Word now = next_;
+    if (now == Word::kStop) return now;
+    next_ = stop_requested ? Word::kStop : change ? Word::kChange : Word::kGo;
     for (int rank = 1; rank < context_.world(); ++rank) {
       if (!context_.cluster.is_worker(rank)) continue;
-      context_.transport->post_send(rank, kStopTag, {transport::as_bytes(next_ ? "s" : "g")}, {-1},
-                                    [](auto) {});
+      context_.transport->post_send(rank, kWordTag, {transport::as_bytes(text_of(next_))}, {-1}, [](auto) {});
     }
-    return false;
+    return now;
   }
 
  private:
   Context& context_;
-  bool started_ = false;  // the first step always runs
-  bool next_ = false;     // rank 0's word on the next step
+  // Lives as long as the send.
+  static std::string_view text_of(Word word) {
+    return word == Word::kStop ? "s" : word == Word::kChange ? "c" : "g";
+  }
+
+  bool started_ = false;   // the first step always runs
+  Word next_ = Word::kGo;  // rank 0's word on the next step
 };
 
 // One worker's run.
@@ -211,14 +218,24 @@ TrainReport Training::run() {
   const int64_t warmup = std::min<int64_t>(5, count / 5 + (count > 1 ? 1 : 0));
   const SyntheticData data(*model_, options_, context_.rank());
   Progress progress("step", options_.steps, options_.progress && context_.rank() == 0);
-  StopVote vote(context_);
+  Captain captain(context_);
+  std::optional<strategy::Strategy> wanted;  // by the pilot
+  bool asked = false, changed = false;       // the change has been announced; was made before this step
+  const auto begin = Clock::now();
   std::vector<double> compute_times;
   int64_t step = report.first_step;
   for (; step < options_.steps; ++step) {
-    if (vote.stop()) {
+    const Word word = captain.word(wanted && !asked);
+    if (word == Word::kStop) {
       report.interrupted = true;
       break;
     }
+    changed = word == Word::kChange;
+    if (changed) {
+      distributed_->switch_strategy(wanted.value_or(strategy::Strategy{}));
+      wanted.reset();
+    }
+    asked = wanted.has_value();
     if (step > report.first_step) switch_if_due(step);
     const int64_t done = step - report.first_step;
     if (done == warmup) bytes_before_ = context_.transport->bytes_sent();
@@ -232,6 +249,10 @@ TrainReport Training::run() {
     distributed_->step(loss);
     const double seconds = seconds_since(start);
     record(step, seconds, last_loss_);
+    if (options_.pilot != nullptr && !wanted && done > 0) {
+      wanted = options_.pilot->seen({step, seconds, distributed_->strategy().id, changed},
+                                    [&] { return distributed_->profiled_graph(); });
+    }
     if (done >= warmup) {
       report.step_times.push_back(seconds);
       compute_times.push_back(forward + distributed_->times().backward - before.backward);
@@ -240,6 +261,7 @@ TrainReport Training::run() {
     progress.update(step + 1, fmt::format("loss {:.4f}", last_loss_));
   }
   distributed_->finish();
+  report.total_time = seconds_since(begin);
   counted_steps_ = static_cast<int64_t>(report.step_times.size());
   if (options_.checkpoint_every == 0 || step % options_.checkpoint_every != 0) save(step);
   summarise(report, compute_times);

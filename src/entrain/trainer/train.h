@@ -9,6 +9,7 @@
 #include "entrain/graph/graph.h"
 #include "entrain/plan/link_bound.h"
 #include "entrain/trainer/context.h"
+#include "entrain/trainer/pilot.h"
 
 namespace entrain {
 
@@ -25,6 +26,7 @@ struct TrainOptions {
   std::filesystem::path out;     // metrics.jsonl and checkpoints; empty: none are written
   int64_t checkpoint_every = 0;  // steps; 0: only at the end, when there is `out`
   std::filesystem::path resume;  // a former `out`
+  Pilot* pilot = nullptr;        // rank 0's; may change the strategy between any two steps
   // Between two steps: strategies to switch to, by step ("10=ps,20=allreduce").
   std::vector<std::pair<int64_t, std::string>> switches;
 };
@@ -32,6 +34,7 @@ struct TrainOptions {
 // Times are of rank 0 and leave out the warm-up (the first fifth, at most 5 steps).
 struct TrainReport {
   std::vector<double> step_times;  // seconds, from the start of a step to the start of the next
+  double total_time = 0;           // of all steps of this run, warm-up and changes of strategy too
   double compute_time = 0;         // median of forward and backward, waiting taken out
   double first_loss = 0;           // mean over the workers
   double last_loss = 0;

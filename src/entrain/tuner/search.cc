@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "entrain/base/error.h"
 
@@ -29,25 +28,32 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// (x - mean) / standard deviation.
-std::vector<double> standardized(std::vector<double> values) {
-  const double n = std::max<double>(1, static_cast<double>(values.size()));
-  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
-  double squares = 0;
-  for (double& v : values) {
-    v -= mean;
-    squares += v * v;
-  }
-  const double deviation = std::sqrt(squares / n);
-  for (double& v : values) v = deviation > 0 ? v / deviation : 0;
-  return values;
+struct Spread {
+  double mean = 0, deviation = 0;
+};
+
+template <typename Items, typename Value>
+Spread spread_of(const Items& items, Value value) {
+  Spread spread;
+  const auto n = static_cast<double>(items.size());
+  for (const auto& item : items) spread.mean += value(item) / n;
+  for (const auto& item : items) spread.deviation += std::pow(value(item) - spread.mean, 2) / n;
+  spread.deviation = std::sqrt(spread.deviation);
+  return spread;
 }
 
-double deviation_of(const std::vector<Scored>& scored) {
-  double mean = 0, squares = 0;
-  for (const Scored& s : scored) mean += s.mean / static_cast<double>(scored.size());
-  for (const Scored& s : scored) squares += (s.mean - mean) * (s.mean - mean);
-  return std::sqrt(squares / static_cast<double>(scored.size()));
+// A ranker's scores have no unit: they are counted in `weight` spreads of the first opinion, and so is what
+// its members disagree about.
+void add_opinion(std::vector<Scored>& scored, const std::vector<simulator::Prediction>& opinion,
+                 double weight) {
+  const Spread first = spread_of(scored, [](const Scored& s) { return s.mean; });
+  const Spread second = spread_of(opinion, [](const simulator::Prediction& p) { return p.score; });
+  if (!(second.deviation > 0)) return;
+  const double unit = weight * first.deviation / second.deviation;
+  for (size_t i = 0; i < scored.size(); ++i) {
+    scored[i].mean += unit * (opinion[i].score - second.mean);
+    scored[i].deviation = std::hypot(scored[i].deviation, unit * opinion[i].uncertainty);
+  }
 }
 
 std::vector<Proposal> proposals_of(std::vector<Candidate>& candidates, const std::vector<int>& picked) {
@@ -163,6 +169,7 @@ std::vector<Proposal> Search::ask_published(strategy::Rng& rng) {
 }
 
 std::vector<Proposal> Search::ask_own(strategy::Rng& rng) {
+  remake_simulator();
   const Correction correction = learn_correction();
   const Judge judge = [&](std::vector<Candidate>& brood) {
     std::vector<Strategy> strategies;
@@ -189,16 +196,24 @@ std::vector<Proposal> Search::ask_own(strategy::Rng& rng) {
   if (!candidates.empty() && guide_.ranker != nullptr && (guide_.ranker_ready || learn_ranker())) {
     std::vector<Strategy> strategies;
     for (const Candidate& c : candidates) strategies.push_back(c.strategy);
-    const std::vector<double> second = standardized(ranked(strategies));
-    const double unit = options_.ranker_weight * deviation_of(scored);
-    for (size_t i = 0; i < scored.size(); ++i) scored[i].mean += unit * second[i];
+    add_opinion(scored, guide_.ranker->predict({&graph_, &cluster_, guide_.calibration, {}}, strategies),
+                options_.ranker_weight);
   }
   return proposals_of(candidates, pick_batch(scored, options_.batch));
 }
 
+void Search::remake_simulator() {
+  if (!guide_.remake || told_.empty()) return;
+  std::vector<const dataset::Trial*> trials;
+  for (const dataset::Trial& trial : told_) trials.push_back(&trial);
+  remade_ = guide_.remake(trials);
+  for (Known& known : known_) known.log_simulated = log_simulated({known.strategy})[0];
+}
+
 std::vector<double> Search::log_simulated(const std::vector<Strategy>& strategies) const {
-  if (guide_.simulator == nullptr) return std::vector<double>(strategies.size(), 0.0);
-  std::vector<double> scores = guide_.simulator->score(strategies);
+  const simulator::Simulator* judge = remade_ ? remade_.get() : guide_.simulator;
+  if (judge == nullptr) return std::vector<double>(strategies.size(), 0.0);
+  std::vector<double> scores = judge->score(strategies);
   constexpr double kHopeless = 1e9;  // what cannot be judged is not proposed
   for (double& s : scores) s = std::log(std::isfinite(s) && s > 0 ? std::min(s, kHopeless) : kHopeless);
   return scores;

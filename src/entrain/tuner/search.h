@@ -4,6 +4,8 @@
 #pragma once
 
 #include <deque>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -34,6 +36,10 @@ std::string_view to_string(Mode mode);
 struct Guide {
   // Own mode: scores above 0, proportional to seconds. Null: only the trials judge.
   const simulator::Simulator* simulator = nullptr;
+  // Own mode: makes a better one of the ok trials told so far, before each batch (see recalibrate.h).
+  // Requires: the same trials, the same simulator. Empty: `simulator` stays as it is.
+  std::function<std::shared_ptr<const simulator::Simulator>(const std::vector<const dataset::Trial*>&)>
+      remake;
   // Published mode: required. Own mode: a second opinion on the best candidates, or null.
   simulator::Ranker* ranker = nullptr;
   bool ranker_ready = false;           // it has been trained elsewhere: own mode then uses it as it is
@@ -89,6 +95,7 @@ class Search {
   std::vector<Proposal> ask_published(strategy::Rng& rng);
   std::vector<Proposal> ask_own(strategy::Rng& rng);
 
+  void remake_simulator();
   std::vector<double> log_simulated(const std::vector<strategy::Strategy>& strategies) const;
   std::vector<strategy::Strategy> best_known(size_t count) const;
   Correction learn_correction() const;
@@ -101,8 +108,9 @@ class Search {
   SearchOptions options_;
   strategy::Sampler sampler_;
   Embedder embedder_;
-  std::deque<dataset::Trial> told_;  // the ranker's lessons point here
-  std::vector<Known> known_;         // in the order told
+  std::shared_ptr<const simulator::Simulator> remade_;  // instead of the guide's
+  std::deque<dataset::Trial> told_;                     // the ranker's lessons point here
+  std::vector<Known> known_;                            // in the order told
   std::unordered_map<uint64_t, size_t> index_;
   std::unordered_set<uint64_t> keys_;  // of known_
 };

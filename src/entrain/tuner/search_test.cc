@@ -172,6 +172,7 @@ TEST(Search, PublishedModeWithoutARankerIsRefused) {
 TEST(Search, EndsWhereTheSpaceIsSmall) {
   dataset::Domain d = testing::domain("lab:1x1gbit");
   d.graph.variables.resize(2);
+  for (graph::Variable& v : d.graph.variables) v.shape.clear();  // scalars cannot be cut
   for (const Mode mode : {Mode::kOwn, Mode::kRandom}) {
     Search search(d.graph, d.cluster, {}, options(mode));
     size_t total = 0;
@@ -184,6 +185,25 @@ TEST(Search, EndsWhereTheSpaceIsSmall) {
     EXPECT_GT(total, 0u);
     EXPECT_LT(total, 1600u);
   }
+}
+
+// A remade simulator judges what was told before, too; the lessons are those that are ok.
+TEST(Search, OwnModeRemakesItsSimulator) {
+  const dataset::Domain d = testing::domain();
+  testing::FakeRunner runner(d);
+  std::vector<size_t> made_from;
+  Guide guide;
+  guide.remake = [&](const std::vector<const dataset::Trial*>& trials) {
+    made_from.push_back(trials.size());
+    return std::make_shared<const testing::WrongSimulator>(d);
+  };
+  Search search(d.graph, d.cluster, guide, options(Mode::kOwn));
+  for (int round = 0; round < 3; ++round) {
+    for (const Proposal& p : search.ask()) {
+      search.tell(trial(p.strategy, runner.run(p.strategy, 1).seconds, p.origin));
+    }
+  }
+  EXPECT_THAT(made_from, ElementsAre(4, 8));  // there is nothing to make the first of
 }
 
 TEST(Mode, IsChosenByName) {

@@ -103,12 +103,14 @@ TEST_F(TuneTest, BeatsRandomExploration) {
 // Killed after each possible trial: the log ends up the same as if nothing had happened.
 TEST_F(TuneTest, ResumesAsIfNothingHadHappened) {
   for (const Mode mode : {Mode::kOwn, Mode::kRandom}) {
-    run(runner, options(mode, 10));
+    TuneOptions o = options(mode, 10);
+    o.search.evaluations = 120;
+    o.search.population = 40;
+    run(runner, o);
     const std::vector<Trial> whole = logged();
     std::filesystem::remove(log());
     for (size_t killed = 0; killed < whole.size(); ++killed) {
       testing::FakeRunner first(d);
-      TuneOptions o = options(mode, 10);
       size_t asked = 0;
       o.stop = [&] { return asked++ == killed; };
       if (killed == 0) {

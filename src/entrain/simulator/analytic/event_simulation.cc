@@ -58,7 +58,9 @@ struct EventSimulation::Model {
 struct EventSimulation::Iteration {
   plan::Plan plan;
   std::vector<Flow> flows;        // by message
-  std::vector<double> extra;      // by message: from the flow's end to the last rank's
+  std::vector<double> least;      // by message: seconds it takes on idle links
+  std::vector<double> latency;    // by message
+  std::vector<double> ended;      // by message: at its last rank
   std::vector<double> available;  // by variable
   std::vector<int> last_message;  // by variable: the one it waits for
   std::vector<double> busy;       // by resource, in seconds
@@ -73,7 +75,8 @@ void EventSimulation::Iteration::run(const Model& m, const strategy::Strategy& s
   plan = m.planner.plan(strategy, describe);
   const Resources& resources = m.demands.resources();
   flows.clear();
-  extra.clear();
+  least.clear();
+  latency.clear();
   busy.assign(resources.capacity.size(), 0.0);
   for (const auto& message : plan.messages) {
     const auto found = m.demands.find(message, plan.workers);
@@ -93,17 +96,20 @@ void EventSimulation::Iteration::run(const Model& m, const strategy::Strategy& s
     const double piece = std::min(chunk, kSegmentBytes);
     const double hop = d.stream_rate > 0 ? piece / d.stream_rate : 0;
     const double path = d.chunks > 1 ? std::max(0.0, hop * d.depth - alone) : hop * std::max(0, d.depth - 1);
-    extra.push_back(d.depth * k.latency_s + path);
+    least.push_back(alone + path);
+    latency.push_back(d.depth * k.latency_s);
   }
   run_flows(flows, m.demands.queues(), resources);
 
   available.assign(m.graph.variables.size(), 0.0);
   last_message.assign(m.graph.variables.size(), -1);
+  ended.resize(flows.size());
   for (size_t i = 0; i < flows.size(); ++i) {
-    const double ended = flows[i].ended + extra[i];
+    // What one message leaves idle while its pieces are on their way, others fill.
+    ended[i] = std::max(flows[i].ended, flows[i].begun + least[i]) + latency[i];
     for (const auto& slice : plan.messages[i].slices) {
-      if (ended < available[slice.variable]) continue;
-      available[slice.variable] = ended;
+      if (ended[i] < available[slice.variable]) continue;
+      available[slice.variable] = ended[i];
       last_message[slice.variable] = static_cast<int>(i);
     }
   }
@@ -127,8 +133,8 @@ Estimate EventSimulation::Iteration::summary(const Model& m) const {
     e.busiest_kind = static_cast<Estimate::Kind>(r / hosts);
   }
   for (size_t i = 0; i < flows.size(); ++i) {
-    e.last_arrival = std::max(e.last_arrival, flows[i].ended + extra[i]);
-    e.latency += extra[i];
+    e.last_arrival = std::max(e.last_arrival, ended[i]);
+    e.latency += ended[i] - flows[i].ended;
     e.transfers += flows[i].demand->transfers;
   }
   e.messages = static_cast<double>(flows.size());
@@ -165,8 +171,7 @@ Timeline EventSimulation::timeline(const strategy::Strategy& strategy) const {
   }
   for (size_t i = 0; i < run.flows.size(); ++i) {
     const Flow& f = run.flows[i];
-    t.spans.push_back(
-        {fmt::format("queue {}", f.queue), run.plan.messages[i].what, f.begun, f.ended + run.extra[i]});
+    t.spans.push_back({fmt::format("queue {}", f.queue), run.plan.messages[i].what, f.begun, run.ended[i]});
   }
   // Forward, and the last variable it had to wait for: what came after that was only computing.
   double now = m.backward;

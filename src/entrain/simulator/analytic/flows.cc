@@ -7,6 +7,7 @@ namespace entrain::simulator {
 namespace {
 
 constexpr double kBurstRate = 2.5e9;  // bytes per second past a full bucket
+constexpr double kInstant = 1e-11;    // seconds: what is due by then is due now, for now + less may be now
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // The most important flow of a queue, as it moves.
@@ -187,7 +188,7 @@ void run_flows(std::vector<Flow>& flows, int queues, const Resources& resources)
     for (Moving& m : s.moving) m.left -= std::min(m.left, passed * m.rate);
     now = until;
     for (size_t i = s.moving.size(); i-- > 0;) {
-      if (s.moving[i].left <= 1e-12) complete(i), changed = true;
+      if (s.moving[i].left <= s.moving[i].rate * kInstant) complete(i), changed = true;
     }
     while (next < flows.size() && flows[s.order[next]].ready <= now) changed |= arrive(s.order[next++]);
   }

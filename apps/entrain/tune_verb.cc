@@ -1,0 +1,308 @@
+// entrain tune: searches for the fastest strategy with real trials, and compares it with every builder.
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "entrain/base/error.h"
+#include "entrain/base/files.h"
+#include "entrain/base/progress.h"
+#include "entrain/base/units.h"
+#include "entrain/models/registry.h"
+#include "entrain/simulator/analytic/bound.h"
+#include "entrain/simulator/learned/registry.h"
+#include "entrain/strategy/stored.h"
+#include "entrain/tuner/money.h"
+#include "entrain/tuner/recalibrate.h"
+#include "entrain/tuner/tuner.h"
+#include "rank_verb.h"
+#include "standing_runner.h"
+#include "verbs.h"
+
+namespace entrain::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+volatile std::sig_atomic_t interrupted = 0;
+
+struct Command {
+  StandingOptions job;
+  std::string cluster;
+  fs::path out, resume;
+  tuner::TuneOptions tune;
+  std::string mode = "own";
+  double iterations = 1e6;  // of the job that money is worked out for
+  double timeout_s = 120;
+  bool json = false;
+  MeasureOptions measure;
+
+  fs::path log() const { return out / "trials.jsonl"; }
+  fs::path running() const { return out / "running.jsonl"; }  // the trial under way
+};
+
+// The job broke down and was started again by the launcher: its ranks go on with the log.
+constexpr const char* kAgain = "ENTRAIN_TUNE_AGAIN";
+
+// Writes down which trial is under way, so that one that takes the job down with it is known.
+class Noted final : public tuner::TrialRunner {
+ public:
+  Noted(tuner::TrialRunner& runner, fs::path path, std::string domain, const int& number)
+      : runner_(runner), path_(std::move(path)), domain_(std::move(domain)), number_(number) {}
+
+  tuner::Measured run(const strategy::Strategy& strategy, double deadline_s) override {
+    dataset::Trial trial;
+    trial.number = number_;
+    trial.strategy = strategy;
+    fs::remove(path_);
+    dataset::TrialLog(path_).append(domain_, trial);
+    auto measured = runner_.run(strategy, deadline_s);
+    fs::remove(path_);
+    return measured;
+  }
+
+ private:
+  tuner::TrialRunner& runner_;
+  fs::path path_;
+  std::string domain_;
+  const int& number_;
+};
+
+std::string domain_name(const Command& command) {
+  return fmt::format("{}@{}#{}", command.job.model, command.cluster, command.job.batch_size);
+}
+
+// The domain of an earlier run with its trials, or a new one.
+dataset::Domain open_domain(const Command& command, const Context& context, const graph::Graph& graph) {
+  dataset::Domain domain;
+  domain.name = domain_name(command);
+  if (fs::exists(command.log()) && fs::file_size(command.log()) > 0) {
+    dataset::Dataset before = dataset::load(command.log());
+    if (const auto* found = before.find(domain.name)) return *found;
+    bad_input("{}: holds trials of {}, not of {}", command.log().string(),
+              before.domains.empty() ? "nothing" : before.domains.front().name, domain.name);
+  }
+  domain.graph = graph;
+  domain.cluster = context.cluster;
+  domain.settings = {command.job.batch_size, command.job.compute == "real" ? "real" : "replay", "",
+                     command.job.seed};
+  return domain;
+}
+
+std::string note(const tuner::TuneProgress& p) {
+  using Phase = tuner::TuneProgress::Phase;
+  if (p.best_s <= 0) return "builders";
+  return fmt::format("{}best {}, {:.2f}x the best builder, hit rate {:.0f}%",
+                     p.phase == Phase::kBuilders  ? "builders: "
+                     : p.phase == Phase::kConfirm ? "confirming: "
+                                                  : "",
+                     format_seconds(p.best_s), p.speedup, 100 * p.hit_rate);
+}
+
+tuner::TuneResult search(const Command& command, const dataset::Domain& domain, StandingJob& job) {
+  dataset::TrialLog log(command.log());
+  log.begin(domain);
+  StandingRunner standing(job, command.measure);
+  int number = static_cast<int>(domain.trials.size());
+  Noted runner(standing, command.running(), domain.name, number);
+  tuner::Guide guide;
+  guide.remake = tuner::recalibrating(domain.graph, domain.cluster);
+  std::unique_ptr<simulator::Ranker> ranker;
+  if (command.tune.search.mode == tuner::Mode::kPublished) {
+    ranker = simulator::make_ranker("rnn");
+    guide.ranker = ranker.get();
+  }
+  std::unique_ptr<Progress> bar;
+  tuner::TuneOptions options = command.tune;
+  options.stop = [] { return interrupted != 0; };
+  return tuner::tune(domain, runner, log, guide, options, [&](const tuner::TuneProgress& p) {
+    if (!bar) bar = std::make_unique<Progress>("trial", p.total);
+    bar->update(p.done, note(p));
+    number = p.done;
+  });
+}
+
+nlohmann::json to_json(const tuner::TuneResult& r, const dataset::Domain& domain, const Command& command) {
+  const simulator::Bound bound = simulator::lower_bound(domain.graph, domain.cluster);
+  nlohmann::json json = {{"model", command.job.model},
+                         {"cluster", command.cluster},
+                         {"batch_size", command.job.batch_size},
+                         {"mode", command.mode},
+                         {"best_step_time_s", r.best_s},
+                         {"best_baseline", r.best_baseline},
+                         {"best_baseline_step_time_s", r.baseline_s},
+                         {"speedup", r.speedup},
+                         {"hit_rate", r.hit_rate},
+                         {"trials", r.trials},
+                         {"failed", r.failed},
+                         {"compute_s", bound.compute},
+                         {"bound_s", bound.seconds},
+                         {"speedup_possible", r.baseline_s / bound.seconds},
+                         {"strategy", (command.out / "best.json").string()},
+                         {"interrupted", interrupted != 0}};
+  for (const auto& b : r.baselines)
+    json["baselines"].push_back({{"name", b.name}, {"step_time_s", b.seconds}});
+  for (const auto& p : r.curve)
+    json["curve"].push_back({{"trial", p.k}, {"improvement", p.improvement}, {"hit_rate", p.hit_rate}});
+  const double price = tuner::price_per_hour(domain.cluster);
+  if (price > 0) {
+    double steps = 0;
+    for (const auto& trial : domain.trials) steps += static_cast<double>(trial.seconds.size()) + 2;
+    const auto s = tuner::saving(command.iterations, r.baseline_s, r.speedup, steps, price);
+    json["money"] = {{"iterations", command.iterations},
+                     {"price_per_hour", price},
+                     {"before", s.before},
+                     {"after", s.after},
+                     {"tuning", s.tuning},
+                     {"saved", s.net()}};
+  }
+  return json;
+}
+
+void print_table(const nlohmann::json& j) {
+  const double best = j["best_step_time_s"].get<double>();
+  fmt::print("\n{} on {}, batch {} a rank: {} trials, hit rate {:.0f}%\n\n", j["model"].get<std::string>(),
+             j["cluster"].get<std::string>(), j["batch_size"].get<int64_t>(), j["trials"].get<int>(),
+             100 * j["hit_rate"].get<double>());
+  fmt::print("{:<24} {:>10} {:>9}\n", "strategy", "step", "against");
+  fmt::print("{:<24} {:>10}\n", "tuned", format_seconds(best));
+  for (const auto& b : j["baselines"]) {
+    const double s = b["step_time_s"].get<double>();
+    fmt::print("{:<24} {:>10} {:>8.2f}x\n", b["name"].get<std::string>(), format_seconds(s), s / best);
+  }
+  fmt::print("\nNo strategy can be faster than {} here (compute {}): {:.2f}x over {} is the most possible.\n",
+             format_seconds(j["bound_s"].get<double>()), format_seconds(j["compute_s"].get<double>()),
+             j["speedup_possible"].get<double>(), j["best_baseline"].get<std::string>());
+  if (j.contains("money")) {
+    fmt::print("{:.0f} iterations: {:.2f} with {}, {:.2f} tuned, {:.2f} for the trials; saved {:.2f}\n",
+               j["money"]["iterations"].get<double>(), j["money"]["before"].get<double>(),
+               j["best_baseline"].get<std::string>(), j["money"]["after"].get<double>(),
+               j["money"]["tuning"].get<double>(), j["money"]["saved"].get<double>());
+  }
+  fmt::print("written to {}; train with --strategy {}\n", j["strategy"].get<std::string>(),
+             j["strategy"].get<std::string>());
+}
+
+int run_rank_0(const Command& command, Context& context) {
+  StandingJob job(context, command.job);
+  dataset::Domain domain = open_domain(command, context, job.graph());
+  const tuner::TuneResult result = search(command, domain, job);
+  strategy::save(result.best, command.out / "best.json");
+  domain.trials = dataset::load(command.log()).find(domain.name)->trials;
+  const auto json = to_json(result, domain, command);
+  write_file_atomically(command.out / "result.json", json.dump(2) + "\n");
+  if (command.json) {
+    fmt::print("{}\n", json.dump(2));
+  } else {
+    print_table(json);
+  }
+  return 0;
+}
+
+int run_ranks(const Command& command) {
+  return run_on_ranks(command.cluster, command.timeout_s, [&](Context& context) {
+    std::signal(SIGINT, [](int) { interrupted = 1; });
+    std::signal(SIGTERM, [](int) { interrupted = 1; });
+    if (context.rank() == 0) return run_rank_0(command, context);
+    StandingJob(context, command.job).follow();
+    return 0;
+  });
+}
+
+// What can be told before ranks are started.
+void check(Command& command) {
+  models::make_model(command.job.model, 0);
+  command.out = command.resume.empty() ? command.out : command.resume;
+  const bool exists = fs::exists(command.log());
+  if (command.resume.empty() && exists) {
+    bad_input("--out {}: holds the trials of another tune; give --resume {} or another folder",
+              command.out.string(), command.out.string());
+  }
+  if (!command.resume.empty() && !exists) bad_input("--resume {}: no trials there", command.out.string());
+  fs::create_directories(command.out);
+  fs::remove(command.running());
+}
+
+// A trial that took the whole job with it is recorded as failed, and the job starts again.
+bool record_breakdown(const Command& command) {
+  if (!fs::exists(command.running())) return false;
+  for (const std::string& line : {read_file(command.running())}) {
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    if (json.is_discarded() || !fs::exists(command.log())) return false;
+    dataset::Trial trial;
+    trial.number = json.value("trial", 0);
+    trial.strategy = strategy::from_json(json["strategy"].dump());
+    trial.status = dataset::Status::kFailed;
+    trial.origin = "random";
+    trial.error = "the job ended during this trial";
+    dataset::TrialLog(command.log()).append(domain_name(command), trial);
+  }
+  fs::remove(command.running());
+  return true;
+}
+
+int run(Command& command) {
+  command.tune.search.mode = tuner::mode_from(command.mode);
+  command.tune.search.seed = command.job.seed;
+  if (std::getenv("ENTRAIN_RANK") != nullptr || std::getenv(kAgain) != nullptr) {
+    if (!command.resume.empty()) command.out = command.resume;
+    return run_ranks(command);
+  }
+  check(command);
+  constexpr int kMostBreakdowns = 3;
+  for (int breakdowns = 0;; ++breakdowns) {
+    const int code = run_ranks(command);
+    if (code != 1 || breakdowns == kMostBreakdowns || !record_breakdown(command)) return code;
+    fmt::print(stderr, "entrain: a trial ended the job; it is recorded as failed and the tune goes on\n");
+    ::setenv(kAgain, "1", 1);
+  }
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app, Action& action) {
+  auto* verb = app.add_subcommand("tune", "Find the fastest strategy for a model on a cluster");
+  auto c = std::make_shared<Command>();
+  c->out = "tune";
+  verb->add_option("--model", c->job.model, "Model of the zoo (see entrain graph --list)")->required();
+  verb->add_option("--cluster", c->cluster, "local:4, lab:4x1gbit, cluster.yml, hostfile")->required();
+  verb->add_option("--trials", c->tune.trials, "Strategies to try; builders and the final round come on top")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  verb->add_option("--minutes", c->tune.minutes, "Stop searching after so long; 0: when all trials are done")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--mode", c->mode,
+                   "own; published (AutoSync); random (AutoSync without simulator); random-published")
+      ->capture_default_str();
+  verb->add_option("--batch-size", c->job.batch_size, "Examples a rank")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  verb->add_option("--compute", c->job.compute, "real, or replay:FILE (entrain graph --profile-out FILE)")
+      ->capture_default_str();
+  verb->add_option("--steps", c->measure.least, "Least measured steps of a trial")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  verb->add_option("--most-steps", c->measure.most, "Most, while the median is not steady")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  verb->add_option("--seed", c->job.seed, "Seed of parameters, data and search")->capture_default_str();
+  verb->add_option("--out", c->out, "Folder for trials.jsonl, best.json and result.json")
+      ->capture_default_str();
+  verb->add_option("--resume", c->resume, "Go on with the trials in this folder");
+  verb->add_option("--iterations", c->iterations, "Of the job that money is worked out for")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--timeout", c->timeout_s, "Seconds without progress after which a rank is given up")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  verb->add_flag("--json", c->json, "One JSON document on stdout");
+  verb->footer(
+      "Examples:\n"
+      "  entrain tune --model vgg16-32 --cluster lab:1x10gbit+3x1gbit --trials 50 --out vgg\n"
+      "  entrain tune --model vgg16-32 --cluster lab:1x10gbit+3x1gbit --trials 200 --resume vgg\n"
+      "  entrain train --model vgg16-32 --cluster lab:1x10gbit+3x1gbit --strategy vgg/best.json");
+  verb->callback([c, &action] { action = [c] { return run(*c); }; });
+}
+
+}  // namespace entrain::app
