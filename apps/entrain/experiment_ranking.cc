@@ -57,7 +57,6 @@ std::string grouped_chart(const std::string& title, Grouped& table_of,
   report::BarChart chart;
   chart.title = title;
   chart.y_label = "pairs ordered right";
-  chart.low = 0.4;
   chart.high = 1;
   chart.references = {{"guessing", 0.5}};
   chart.groups = table_of.groups;

@@ -104,7 +104,6 @@ std::string sources_chart(Sources& sources) {
   report::BarChart chart;
   chart.title = "Transfer: what a ranker was trained on";
   chart.y_label = "pairs ordered right";
-  chart.low = 0.4;
   chart.high = 1;
   chart.references = {{"enough to guide a search", 0.7}};
   chart.groups = sources.names;
