@@ -160,6 +160,7 @@ void collect(const Command& command, const Context& context, StandingJob& job) {
 }
 
 int run(const Command& command) {
+  check_compute(command.job.compute);
   return run_on_ranks(command.cluster, command.timeout_s, [&](Context& context) {
     std::signal(SIGINT, [](int) { interrupted = 1; });
     std::signal(SIGTERM, [](int) { interrupted = 1; });

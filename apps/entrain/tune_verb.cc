@@ -214,6 +214,7 @@ int run_ranks(const Command& command) {
 // What can be told before ranks are started.
 void check(Command& command) {
   models::make_model(command.job.model, 0);
+  check_compute(command.job.compute);
   command.out = command.resume.empty() ? command.out : command.resume;
   const bool exists = fs::exists(command.log());
   if (command.resume.empty() && exists) {

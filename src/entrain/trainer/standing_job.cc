@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <optional>
 
 #include "entrain/base/error.h"
 #include "entrain/models/registry.h"
@@ -52,13 +53,20 @@ class ModelStepper final : public Stepper {
   models::Batch batch_;
 };
 
-std::unique_ptr<Stepper> make_stepper(Context& context, const StandingOptions& options) {
+// The profile that is to be replayed, or none: compute is real.
+std::optional<graph::Graph> replayed(const std::string& compute) {
   constexpr std::string_view kReplay = "replay:";
-  if (options.compute == "real") return std::make_unique<ModelStepper>(context, options);
-  if (!options.compute.starts_with(kReplay)) {
-    bad_input("--compute '{}': allowed are real and replay:FILE", options.compute);
+  if (compute == "real") return std::nullopt;
+  if (!compute.starts_with(kReplay)) {
+    bad_input("--compute '{}': allowed are real and replay:FILE", compute);
   }
-  const auto profile = graph::load(options.compute.substr(kReplay.size()));
+  return graph::load(compute.substr(kReplay.size()));
+}
+
+std::unique_ptr<Stepper> make_stepper(Context& context, const StandingOptions& options) {
+  const auto found = replayed(options.compute);
+  if (!found) return std::make_unique<ModelStepper>(context, options);
+  const graph::Graph& profile = *found;
   return std::make_unique<Replay>(
       context, profile, strategy::build("allreduce", profile, context.cluster, options.seed), options.seed);
 }
@@ -69,6 +77,8 @@ bool is_steady(const std::vector<double>& seconds, double steady) {
 }
 
 }  // namespace
+
+void check_compute(const std::string& compute) { replayed(compute); }
 
 StandingJob::StandingJob(Context& context, const StandingOptions& options) : context_(context) {
   if (!context.trains()) return;  // follow() serves

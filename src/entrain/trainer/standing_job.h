@@ -19,6 +19,9 @@ struct StandingOptions {
   uint64_t seed = 0;
 };
 
+// Throws InputError unless `compute` is "real" or replay: with a graph that can be read.
+void check_compute(const std::string& compute);
+
 struct MeasureOptions {
   int64_t least = 4;  // measured steps
   int64_t most = 9;
