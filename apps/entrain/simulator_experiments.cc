@@ -23,8 +23,9 @@ using nlohmann::json;
 using simulator::MeanStd;
 
 const std::vector<std::string>& all_simulators() {
-  static const std::vector<std::string> kAll = {"repeats", "published-sum", "published-max", "event",
-                                                "linear",  "rnn",           "gat",           "boosted"};
+  static const std::vector<std::string> kAll = {"repeats", "published-sum", "published-max",
+                                                "event",   "linear",        "rnn",
+                                                "gat",     "boosted",       "boosted+others"};
   return kAll;
 }
 

@@ -71,7 +71,7 @@ CLI::App* add(CLI::App& parent, const std::string& name, const std::string& desc
   auto* verb = parent.add_subcommand(name, description);
   verb->add_option("--data", c->data, "Data set: FILE.jsonl[.gz] or a folder of them")->required();
   verb->add_option("--only", c->only, "Domains whose name holds one of these")->delimiter(',');
-  verb->add_option("--epochs", c->learn.epochs, "Most epochs; most trees of a bag for boosted")
+  verb->add_option("--epochs", c->learn.epochs, "Most epochs (boosted: half the most trees of a bag)")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   verb->add_option("--seed", c->learn.seed, "The first seed of splits and rankers");
@@ -107,7 +107,7 @@ void add_simulator(CLI::App& app, Action& action) {
   eval_verb
       ->add_option("--ranker", judge->rankers,
                    "Some of: repeats, published-sum, published-max, event, linear, "
-                   "rnn, gat, boosted (default: all)")
+                   "rnn, gat, boosted, boosted+others (default: all)")
       ->delimiter(',');
   add_experiment_options(*eval_verb, *judge);
 

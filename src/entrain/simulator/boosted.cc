@@ -70,7 +70,7 @@ void Boosted::learn(const std::vector<Lesson>& training, const std::vector<Lesso
     for (int i = 0; i < examples.count(); ++i) {
       (uniform(rng) < options_.bag_share ? inside : outside).push_back(i);
     }
-    bags_.push_back(boost(examples, inside, outside, held, options.epochs, options_, rng));
+    bags_.push_back(boost(examples, inside, outside, held, 2 * options.epochs, options_, rng));
     progress.update(bag + 1);
   }
 }

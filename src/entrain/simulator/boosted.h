@@ -17,13 +17,13 @@ struct BoostedOptions {
   int bags = 8;
   double bag_share = 0.8;  // of the trials, drawn without replacement
   double rate = 0.15;      // of each tree
-  int patience = 25;       // trees without gain before a bag stops
+  int patience = 50;       // trees without gain before a bag stops
   int partners = 12;       // pairs a trial is in, drawn anew for each tree
-  double tau = 0.04;       // relative difference of run-times that counts as one
+  double tau = 0.1;        // relative difference of run-times that counts as one
   TreeOptions tree;
 };
 
-// LearnOptions: epochs is the most trees of a bag; learning_rate and augment are not looked at.
+// LearnOptions: twice epochs is the most trees of a bag; learning_rate and augment are not looked at.
 class Boosted final : public Ranker {
  public:
   explicit Boosted(BoostedOptions options = {}) : options_(options) {}

@@ -65,29 +65,65 @@ void add_tree(const Tree& tree, const Rows& rows, std::vector<double>& scores) {
   for (int i = 0; i < rows.count(); ++i) scores[i] += tree.predict(rows.row(i));
 }
 
-// Gradients and hessians (in units of tau) of pairs drawn anew.
-void draw_gradients(const std::vector<std::vector<int>>& groups, const Examples& examples,
-                    const std::vector<double>& scores, const BoostedOptions& options, std::mt19937_64& rng,
-                    std::vector<double>& gradient, std::vector<double>& hessian) {
-  std::fill(gradient.begin(), gradient.end(), 0);
-  std::fill(hessian.begin(), hessian.end(), 0);
-  const double weight = 1.0 / (2 * options.partners);
+// exp(value / tau), so that sigma((a - b) / tau) = e_a / (e_a + e_b) costs no exp a pair. Values are taken
+// from the lesson's middle, and cut 40 tau from it: nothing there changes the order any more.
+void exponentials(const std::vector<std::vector<int>>& groups, const std::vector<double>& values, double tau,
+                  std::vector<double>& out) {
   for (const auto& g : groups) {
-    for (const int a : g) {
-      for (int k = 0; k < options.partners; ++k) {
-        const int b = g[rng() % g.size()];
-        if (a == b) continue;
-        const double p = sigmoid((examples.target[a] - examples.target[b]) / options.tau);
-        const double q = sigmoid((scores[a] - scores[b]) / options.tau);
-        const double h = std::max(q * (1 - q), kLeastHessian) * weight;
-        gradient[a] += (q - p) * weight;
-        gradient[b] -= (q - p) * weight;
-        hessian[a] += h;
-        hessian[b] += h;
+    double middle = 0;
+    for (const int i : g) middle += values[i] / static_cast<double>(g.size());
+    for (const int i : g) out[i] = std::exp(std::clamp((values[i] - middle) / tau, -40.0, 40.0));
+  }
+}
+
+// Gradients and hessians of pairs drawn anew, in units of tau.
+class PairGradients {
+ public:
+  PairGradients(const std::vector<std::vector<int>>& groups, const Examples& examples,
+                const BoostedOptions& options)
+      : gradient(examples.target.size()),
+        hessian(gradient.size()),
+        groups_(groups),
+        examples_(examples),
+        options_(options),
+        target_(gradient.size()),
+        score_(gradient.size()) {
+    exponentials(groups, examples.target, options.tau, target_);
+  }
+
+  void draw(const std::vector<double>& scores, std::mt19937_64& rng) {
+    exponentials(groups_, scores, options_.tau, score_);
+    std::fill(gradient.begin(), gradient.end(), 0);
+    std::fill(hessian.begin(), hessian.end(), 0);
+    for (const auto& g : groups_) {
+      const double weight = examples_.weight[g.front()] / (2 * options_.partners);
+      for (const int a : g) {
+        for (int k = 0; k < options_.partners; ++k) {
+          const int b = g[rng() % g.size()];
+          if (a != b) add(a, b, weight);
+        }
       }
     }
   }
-}
+
+  std::vector<double> gradient, hessian;  // by row
+
+ private:
+  void add(int a, int b, double weight) {
+    const double p = target_[a] / (target_[a] + target_[b]);
+    const double q = score_[a] / (score_[a] + score_[b]);
+    const double h = std::max(q * (1 - q), kLeastHessian) * weight;
+    gradient[a] += (q - p) * weight;
+    gradient[b] -= (q - p) * weight;
+    hessian[a] += h;
+    hessian[b] += h;
+  }
+
+  const std::vector<std::vector<int>>& groups_;
+  const Examples& examples_;
+  const BoostedOptions& options_;
+  std::vector<double> target_, score_;
+};
 
 }  // namespace
 
@@ -101,6 +137,7 @@ void Examples::append(const Lesson& from, int number) {
     start.push_back(rows.row(rows.count() - 1)[StrategyFeatures::event_feature()]);
     target.push_back(std::log(trial->median()));
     lesson.push_back(number);
+    weight.push_back(from.weight);
   }
 }
 
@@ -117,14 +154,14 @@ std::vector<Tree> boost(const Examples& examples, const std::vector<int>& inside
 
   TreeGrower grower(examples.rows, options.tree);
   std::vector<double> scores = examples.start, held_scores = held.start;
-  std::vector<double> gradient(scores.size()), hessian(scores.size());
+  PairGradients pair_gradients(groups, examples, options);
   const auto judged = [&] { return loss(pairs, judge, use_held ? held_scores : scores, options.tau); };
   std::vector<Tree> trees;
   double best = judged();
   size_t best_size = 0;
   while (static_cast<int>(trees.size()) < rounds) {
-    draw_gradients(groups, examples, scores, options, rng, gradient, hessian);
-    Tree tree = grower.grow(inside, gradient, hessian, rng);
+    pair_gradients.draw(scores, rng);
+    Tree tree = grower.grow(inside, pair_gradients.gradient, pair_gradients.hessian, rng);
     for (auto& node : tree.nodes) node.value *= static_cast<float>(options.rate * options.tau);
     add_tree(tree, examples.rows, scores);
     if (use_held) add_tree(tree, held.rows, held_scores);

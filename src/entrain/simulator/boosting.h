@@ -14,6 +14,7 @@ struct Examples {
   std::vector<double> start;   // score before any tree
   std::vector<double> target;  // log seconds
   std::vector<int> lesson;     // pairs are made within one
+  std::vector<double> weight;  // of its lesson
 
   void append(const Lesson& lesson_of, int number);
   int count() const { return static_cast<int>(target.size()); }

@@ -60,18 +60,37 @@ Lessons split_lessons(const School& school, uint64_t seed) {
   return {school.pick(parts.training), school.pick(parts.validation), school.pick(parts.test)};
 }
 
-double accuracy_in_domain(const std::string& name, const Lessons& lessons, uint64_t seed,
-                          const EvaluationOptions& options) {
+// Learns from the domain's own trials; with the name "RANKER+others" also from every other domain's.
+std::unique_ptr<Ranker> taught(const std::string& name, const Lessons& own,
+                               const std::vector<School>& schools, const LearnOptions& learn,
+                               const MakeRanker& make_ranker) {
+  const size_t plus = name.find(kWithOthers);
+  if (plus == std::string::npos) {
+    auto ranker = make_ranker(name);
+    ranker->learn({own.training}, {own.validation}, learn);
+    return ranker;
+  }
+  auto ranker = make_ranker(name.substr(0, plus));
+  std::vector<Lesson> training = {own.training};
+  training.front().weight = kOwnWeight;
+  for (const School& school : schools) {
+    if (&school.domain->graph != own.training.graph) training.push_back(school.lesson(school.trials));
+  }
+  ranker->learn(training, {own.validation}, learn);
+  return ranker;
+}
+
+double accuracy_in_domain(const std::string& name, const Lessons& lessons, const std::vector<School>& schools,
+                          uint64_t seed, const EvaluationOptions& options) {
   if (name == "repeats") return repeats_accuracy(lessons.test, options.margin);
   const auto asked = strategies_of(lessons.test);
   if (const auto simulator =
           make_simulator(name, *lessons.test.graph, *lessons.test.cluster, lessons.test.calibration)) {
     return accuracy_of(simulator->score(asked), lessons.test, options.margin);
   }
-  const auto ranker = options.make_ranker(name);
   LearnOptions learn = options.learn;
   learn.seed = seed;
-  ranker->learn({lessons.training}, {lessons.validation}, learn);
+  const auto ranker = taught(name, lessons, schools, learn, options.make_ranker);
   return accuracy_of(ranker->score(lessons.test, asked), lessons.test, options.margin);
 }
 
@@ -147,7 +166,8 @@ Evaluation evaluate(const std::vector<School>& schools, const std::vector<std::s
       Cell cell{name, domain, {}};
       for (int s = 0; s < options.seeds; ++s) {
         const uint64_t seed = options.seed + static_cast<uint64_t>(s);
-        cell.accuracy.push_back(accuracy_in_domain(name, split_lessons(school, seed), seed, options));
+        cell.accuracy.push_back(
+            accuracy_in_domain(name, split_lessons(school, seed), schools, seed, options));
         options.progress(++done, total, name + " " + domain);
       }
       evaluation.cells.push_back(std::move(cell));

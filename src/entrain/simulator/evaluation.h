@@ -56,6 +56,11 @@ struct Evaluation {
   MeanStd overall(const std::string& simulator) const;
 };
 
+// "boosted+others" learns from the trials of all other domains too.
+inline constexpr std::string_view kWithOthers = "+others";
+// Of a lesson about the domain that will be asked about, beside lessons of others.
+inline constexpr double kOwnWeight = 3;
+
 // Trials of each domain are split 70/15/15 by the seed; rankers learn from the domain's own training trials
 // and all are asked about its test trials. "repeats" among the names stands for the measurement itself: how
 // well one half of a trial's steps orders the other half, the most that a simulator can be expected to do.

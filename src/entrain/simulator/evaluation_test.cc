@@ -44,10 +44,12 @@ EvaluationOptions quick() {
 
 TEST(Evaluation, EverySimulatorInEveryDomain) {
   const auto data = three_domains();
-  const Evaluation e = evaluate(schools_of(data), {"published-sum", "event", "boosted"}, quick());
-  ASSERT_EQ(e.cells.size(), 9u);
+  const Evaluation e =
+      evaluate(schools_of(data), {"published-sum", "event", "boosted", "boosted+others"}, quick());
+  ASSERT_EQ(e.cells.size(), 12u);
   for (const Cell& cell : e.cells) EXPECT_EQ(cell.accuracy.size(), 2u);
   EXPECT_GT(e.overall("boosted").mean, e.overall("event").mean);
+  EXPECT_GT(e.overall("boosted+others").mean, e.overall("event").mean);
   EXPECT_GT(e.overall("event").mean, 0.6);
   ASSERT_EQ(e.event_error.size(), 3u);
   EXPECT_GT(e.event_error[0].second, 0.1);

@@ -21,8 +21,6 @@ struct DomainFacts {
   double compute = 1;     // seconds
   double best_bound = 1;  // seconds
   double variables = 1;
-  double hosts = 1, worker_hosts = 1, workers = 1, most_local = 1;
-  double unevenness = 1;  // largest bandwidth / smallest
   Calibration calibration;
 };
 
@@ -35,6 +33,8 @@ struct Facts {
 
 double log_ratio(double a, double b) { return std::log(std::max(a, 1e-9) / std::max(b, 1e-9)); }
 
+// Nothing here names the domain itself (hosts, ratio of compute to links): trees that split by such features
+// know each training domain by heart, and ordered strategies of a new one worse.
 // The one list of features: sink(name, value). Names come from it, and values, so they cannot part.
 template <typename Sink>
 void list(const Facts& facts, Sink&& sink) {
@@ -89,12 +89,6 @@ void list(const Facts& facts, Sink&& sink) {
   sink("receive_bound", t.receive_bound / d.scale);
   sink("send_over_receive", log_ratio(t.send_bound, t.receive_bound));
   sink("link_spread", t.link_spread);
-
-  sink("domain_compute_over_bound", log_ratio(d.compute, d.best_bound));
-  sink("domain_worker_hosts", d.worker_hosts);
-  sink("domain_ranks_per_host", d.most_local);
-  sink("domain_server_hosts", d.hosts - d.worker_hosts);
-  sink("domain_unevenness", d.unevenness);
 }
 
 DomainFacts facts_of(const graph::Graph& graph, const cluster::Cluster& cluster,
@@ -105,17 +99,6 @@ DomainFacts facts_of(const graph::Graph& graph, const cluster::Cluster& cluster,
   d.best_bound = plan::best_link_bound(graph, cluster);
   d.scale = std::max({d.compute, d.best_bound, 1e-6});
   d.variables = std::max(1.0, static_cast<double>(graph.variables.size()));
-  d.hosts = static_cast<double>(cluster.hosts.size());
-  d.worker_hosts = 0;
-  double slowest = 0, fastest = 0;
-  for (const auto& host : cluster.hosts) {
-    d.worker_hosts += host.server_only() ? 0 : 1;
-    d.most_local = std::max<double>(d.most_local, host.workers);
-    slowest = slowest == 0 ? host.bandwidth_gbit : std::min(slowest, host.bandwidth_gbit);
-    fastest = std::max(fastest, host.bandwidth_gbit);
-  }
-  d.workers = cluster.workers();
-  d.unevenness = slowest > 0 ? fastest / slowest : 1;
   return d;
 }
 

@@ -20,6 +20,8 @@ struct Lesson {
   const cluster::Cluster* cluster;
   Calibration calibration;
   std::vector<const dataset::Trial*> trials;  // those that are ok()
+  // How much its pairs count beside those of other lessons (boosted only).
+  double weight = 1;
 };
 
 struct LearnOptions {

@@ -63,7 +63,10 @@ std::unique_ptr<Ranker> taught(const std::string& name, const std::vector<const 
     training.push_back(school->pick(parts.training));
     validation.push_back(school->pick(parts.validation));
   }
-  if (few) training.push_back(*few);
+  if (few) {
+    training.push_back(*few);
+    training.back().weight = kOwnWeight;
+  }
   auto ranker = options.make_ranker(name);
   LearnOptions learn = options.learn;
   learn.seed = seed;

@@ -37,7 +37,7 @@ struct Tree {
 };
 
 struct TreeOptions {
-  int depth = 4;
+  int depth = 3;
   int min_leaf = 6;            // rows
   double l2 = 1;               // added to a leaf's summed hessian
   double feature_share = 0.6;  // features that a tree may look at
@@ -56,22 +56,22 @@ class TreeGrower {
 
  private:
   struct Sums {
-    double gradient = 0, hessian = 0;
-    int rows = 0;
+    float gradient = 0, hessian = 0, rows = 0;
   };
   struct Split {
-    int feature = -1, bin = 0;
-    double gain = 0;
+    int place = -1, bin = 0;  // in features_
+    float gain = 0;
   };
-  Split best_split(std::span<const int> rows, const Sums& all) const;
+  Split best_split(std::span<const int> rows, const Sums& all);
   int grow_node(Tree& tree, std::span<int> rows, int depth);
 
   TreeOptions options_;
-  int count_;
-  std::vector<std::vector<float>> edges_;  // by feature: upper ends of all bins but the last
-  std::vector<uint8_t> bins_;              // by feature, then row
+  int count_;                              // rows
+  std::vector<std::vector<float>> edges_;  // by place in features_: ends of all bins but the last
+  std::vector<uint8_t> bins_;              // by row, then by place in features_
   std::vector<int> features_;              // those with more than one value
-  std::vector<int> tried_;                 // by the tree being grown
+  std::vector<int> tried_;                 // places in features_, of the tree being grown
+  std::vector<Sums> histogram_;            // of a node: by place in tried_, then bin
   std::span<const double> gradient_, hessian_;
 };
 
