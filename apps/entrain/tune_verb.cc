@@ -1,6 +1,7 @@
 // entrain tune: searches for the fastest strategy with real trials, and compares it with every builder.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "entrain/models/registry.h"
 #include "entrain/simulator/analytic/bound.h"
 #include "entrain/simulator/learned/registry.h"
+#include "entrain/strategy/builders/registry.h"
 #include "entrain/strategy/stored.h"
 #include "entrain/tuner/money.h"
 #include "entrain/tuner/recalibrate.h"
@@ -226,21 +228,21 @@ void check(Command& command) {
   fs::remove(command.running());
 }
 
-// A trial that took the whole job with it is recorded as failed, and the job starts again.
+// A trial that took the whole job with it is recorded as failed. False: none was under way.
 bool record_breakdown(const Command& command) {
-  if (!fs::exists(command.running())) return false;
-  for (const std::string& line : {read_file(command.running())}) {
-    const auto json = nlohmann::json::parse(line, nullptr, false);
-    if (json.is_discarded() || !fs::exists(command.log())) return false;
-    dataset::Trial trial;
-    trial.number = json.value("trial", 0);
-    trial.strategy = strategy::from_json(json["strategy"].dump());
-    trial.status = dataset::Status::kFailed;
-    trial.origin = "random";
-    trial.error = "the job ended during this trial";
-    dataset::TrialLog(command.log()).append(domain_name(command), trial);
-  }
+  if (!fs::exists(command.running()) || !fs::exists(command.log())) return false;
+  const auto json = nlohmann::json::parse(read_file(command.running()), nullptr, false);
   fs::remove(command.running());
+  if (json.is_discarded()) return false;
+  dataset::Trial trial;
+  trial.number = json["trial"].get<int>();
+  trial.strategy = strategy::from_json(json["strategy"].dump());
+  trial.status = dataset::Status::kFailed;
+  trial.error = "the job ended during this trial";
+  const auto builders = strategy::names();
+  const bool built = std::find(builders.begin(), builders.end(), trial.strategy.id) != builders.end();
+  trial.origin = built ? tuner::kBuilderOrigin : "proposed";
+  dataset::TrialLog(command.log()).append(domain_name(command), trial);
   return true;
 }
 

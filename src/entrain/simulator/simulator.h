@@ -20,6 +20,7 @@ struct Calibration {
   double message_s = 11e-6;         // of a rank's time for one message: posting, matching, completing
   double engine_bytes_per_s = 6e9;  // a rank's thread that moves bytes: each byte sent and received
   double reduce_bytes_per_s = 3e9;  // summing at a receiver
+  double pack_bytes_per_s = 1.5e9;  // copying a slice that does not lie in one piece
   double update_bytes_per_s = 4e9;  // the optimizer, by bytes of parameters
   double compute_scale = 1;         // measured compute over profiled
 };

@@ -39,6 +39,7 @@ int depth_of(const collective::Schedule& schedule) {
 Resources::Resources(const cluster::Cluster& cluster, const Calibration& calibration)
     : hosts(cluster.hosts.size()), capacity(3 * hosts), burst(3 * hosts) {
   for (size_t h = 0; h < hosts; ++h) {
+    workers.push_back(cluster.hosts[h].workers);
     const double rate = bytes_per_second(cluster.hosts[h].bandwidth_gbit) * calibration.link_efficiency;
     capacity[h] = capacity[hosts + h] = rate;
     burst[h] = burst[hosts + h] = rate * calibration.burst_s;

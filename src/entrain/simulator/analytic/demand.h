@@ -20,7 +20,8 @@ struct Resources {
 
   size_t hosts;
   std::vector<double> capacity;
-  std::vector<double> burst;  // bytes: what a shaper's bucket (a switch's buffer) holds; engines: 0
+  std::vector<double> workers;  // by host: ranks that train
+  std::vector<double> burst;    // bytes: what a shaper's bucket (a switch's buffer) holds; engines: 0
   size_t sending(int host) const { return static_cast<size_t>(host); }
   size_t receiving(int host) const { return hosts + static_cast<size_t>(host); }
   size_t engine(int host) const { return 2 * hosts + static_cast<size_t>(host); }

@@ -13,6 +13,19 @@
 namespace entrain::simulator {
 namespace {
 
+// A slice along another axis than the first does not lie in one piece: it is copied out, and the result back.
+double packed_bytes(const plan::Message& message, const graph::Graph& graph) {
+  double bytes = 0;
+  for (const auto& slice : message.slices) {
+    const auto& v = graph.variables[slice.variable];
+    if (slice.axis == 0 || slice.elements == v.elements()) continue;
+    bool whole_before = true;
+    for (int axis = 0; axis < slice.axis; ++axis) whole_before &= v.shape[axis] == 1;
+    if (!whole_before) bytes += 2.0 * static_cast<double>(slice.elements * v.element_size());
+  }
+  return bytes;
+}
+
 constexpr double kSegmentBytes = 512 << 10;  // the executor's: a message moves on in pieces of this size
 
 }  // namespace
@@ -50,7 +63,7 @@ struct EventSimulation::Model {
   plan::Planner planner;
   Demands demands;
   std::vector<double> ready, forward, update;  // by variable, in seconds
-  double scale = 1;  // seconds of the slowest worker by profiled second
+  double scale = 1;                            // seconds of the slowest worker by profiled second
   double backward = 0;
   double compute = 0;
 };
@@ -84,7 +97,8 @@ void EventSimulation::Iteration::run(const Model& m, const strategy::Strategy& s
     double ready = 0;
     for (const auto& slice : message.slices) ready = std::max(ready, m.ready[slice.variable]);
     const Demand& d = *found.demand;
-    flows.push_back({found.demand, found.queue, message.priority, found.bytes, ready, 0, 0});
+    const double packing = packed_bytes(message, m.graph) / k.pack_bytes_per_s;
+    flows.push_back({found.demand, found.queue, message.priority, found.bytes, ready, packing, 0, 0});
     double alone = 0;
     for (size_t r = 0; r < busy.size(); ++r) {
       const double seconds = (d.fixed[r] + d.per_byte[r] * found.bytes) / resources.capacity[r];

@@ -130,6 +130,11 @@ void run_flows(std::vector<Flow>& flows, int queues, const Resources& resources)
     const Demand& d = *flow.demand;
     double* use = &s.use[place * r_count];
     for (size_t r = 0; r < r_count; ++r) use[r] = d.fixed[r] + d.per_byte[r] * flow.bytes;
+    if (flow.packing > 0) {
+      for (size_t h = 0; h < resources.hosts; ++h) {
+        use[resources.engine(static_cast<int>(h))] += flow.packing * resources.workers[h];
+      }
+    }
     s.moving[place] = {f, s.left[f], 0, 1 / std::max(1.0, d.stream * flow.bytes)};
   };
   double now = 0;
