@@ -18,7 +18,6 @@ struct Flow {
   double bytes;
   double ready;        // when it may start
   double packing;      // seconds of each worker's engine: slices that do not lie in one piece are copied
-  double packing = 0;  // seconds of each worker's engine: slices that do not lie in one piece are copied
   double begun = 0;    // out: when its first byte moved
   double ended = 0;    // out: when its last byte left
 };
