@@ -53,7 +53,7 @@ TEST(Features, DoNotDependOnTheUnitOfTime) {
   std::mt19937_64 rng(3);
   const auto s = testing::random_strategy(slow, slow_links, rng);
   Calibration free;  // nothing but links and compute
-  free.latency_s = free.message_s = 0;
+  free.latency_s = free.message_s = free.burst_s = 0;
   free.engine_bytes_per_s = free.reduce_bytes_per_s = free.update_bytes_per_s = 1e15;
   const auto a = StrategyFeatures(slow, slow_links, free).compute(std::span(&s, 1));
   const auto b = StrategyFeatures(fast, fast_links, free).compute(std::span(&s, 1));
