@@ -16,10 +16,10 @@ struct Flow {
   int queue;
   int priority;  // lower goes first
   double bytes;
-  double ready;        // when it may start
-  double packing;      // seconds of each worker's engine: slices that do not lie in one piece are copied
-  double begun = 0;    // out: when its first byte moved
-  double ended = 0;    // out: when its last byte left
+  double ready;      // when it may start
+  double packing;    // seconds of each worker's engine: slices that do not lie in one piece are copied
+  double begun = 0;  // out: when its first byte moved
+  double ended = 0;  // out: when its last byte left
 };
 
 // Fills `begun` and `ended` of all.
