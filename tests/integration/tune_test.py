@@ -61,7 +61,7 @@ class Tune(unittest.TestCase):
         trials = trials_in(log)
         self.assertEqual(trials[:len(kept)], kept)
         self.assertEqual([t["trial"] for t in trials], list(range(len(trials))), "no number twice, none left out")
-        proposed = [json.dumps(t["strategy"].get("nodeConfig"), sort_keys=True) for t in trials
+        proposed = [json.dumps({**t["strategy"], "id": ""}, sort_keys=True) for t in trials
                     if t["origin"] not in ("builder", "confirm")]
         self.assertEqual(len(proposed), 12)
         self.assertEqual(len(set(proposed)), 12, "no strategy is tried twice")
