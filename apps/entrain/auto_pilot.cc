@@ -130,11 +130,12 @@ void AutoPilot::watch(const StepSeen& step) {
   if (settled_s_ == 0) settled_s_ = now;
   if (std::abs(now / settled_s_ - 1) <= kDrift) return;
   const int64_t left = options_.steps - step.step;
-  log_info("auto: a step takes {} now, {} when it settled", format_seconds(now), format_seconds(settled_s_));
   if (left < 10 * static_cast<int64_t>(kWindow)) {  // not worth it any more
     settled_s_ = now;
     return;
   }
+  log_info("auto: a step takes {} now, {} when it settled: tuning again", format_seconds(now),
+           format_seconds(settled_s_));
   options_.steps = left;
   seen_ = 0;
   phase_ = Phase::kWarmingUp;
