@@ -10,6 +10,8 @@ namespace entrain::simulator {
 namespace {
 
 constexpr size_t kStopPairs = 4000;
+constexpr int kRowsALeaf = 200;  // of many domains' trials, a leaf holds at least 1 of so many: what few show
+                                 // may be of one domain only
 constexpr double kLeastHessian = 0.05;  // saturated pairs have none, and steps must stay finite
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
@@ -152,7 +154,9 @@ std::vector<Tree> boost(const Examples& examples, const std::vector<int>& inside
   const Examples& judge = use_held ? held : examples;
   const auto pairs = stop_pairs(by_lesson(judge, use_held ? all_held : outside), rng);
 
-  TreeGrower grower(examples.rows, options.tree);
+  TreeOptions tree_options = options.tree;
+  tree_options.min_leaf = std::max(tree_options.min_leaf, static_cast<int>(inside.size()) / kRowsALeaf);
+  TreeGrower grower(examples.rows, tree_options);
   std::vector<double> scores = examples.start, held_scores = held.start;
   PairGradients pair_gradients(groups, examples, options);
   const auto judged = [&] { return loss(pairs, judge, use_held ? held_scores : scores, options.tau); };

@@ -114,14 +114,15 @@ struct Plan {
 };
 
 // Every strategy once, in batches of one class, in random order.
-std::vector<Plan> draw_batches(const std::vector<Class>& classes, int size, std::mt19937_64& rng) {
+std::vector<Plan> draw_batches(const std::vector<Class>& classes, int most, std::mt19937_64& rng) {
+  const auto size = static_cast<size_t>(most);
   std::vector<Plan> batches;
   for (const Class& c : classes) {
     std::vector<int64_t> order(c.seconds.size());
     std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), rng);
     // Near equal batches: a last one of a single strategy would have no pair.
-    const size_t count = (order.size() + static_cast<size_t>(size) - 1) / static_cast<size_t>(size);
+    const size_t count = (order.size() + size - 1) / size;
     for (size_t b = 0; b < count; ++b) {
       batches.push_back({&c,
                          {order.begin() + static_cast<std::ptrdiff_t>(b * order.size() / count),
@@ -174,6 +175,7 @@ struct NeuralRanker::Impl {
 
 NeuralRanker::NeuralRanker(std::string name, NeuralOptions options)
     : name_(std::move(name)), options_(options), impl_(std::make_unique<Impl>()) {
+  if (name_ == "linear") options_.batch_size = std::min(options_.batch_size, 8);
   const SeededTorch seeded(0);
   impl_->network = make_network(name_);
 }

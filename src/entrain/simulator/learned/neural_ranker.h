@@ -12,7 +12,7 @@
 namespace entrain::simulator {
 
 struct NeuralOptions {
-  int batch_size = 64;
+  int batch_size = 64;   // at most; with few trials smaller ones, so that an epoch has 8 steps
   int patience = 20;     // epochs without a better validation accuracy before it stops
   double close = 0.005;  // relative difference of run-times
   double weight_decay = 3e-4;
