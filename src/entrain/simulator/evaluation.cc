@@ -1,5 +1,7 @@
 #include "entrain/simulator/evaluation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -168,7 +170,7 @@ Evaluation evaluate(const std::vector<School>& schools, const std::vector<std::s
         const uint64_t seed = options.seed + static_cast<uint64_t>(s);
         cell.accuracy.push_back(
             accuracy_in_domain(name, split_lessons(school, seed), schools, seed, options));
-        options.progress(++done, total, name + " " + domain);
+        options.progress(++done, total, fmt::format("{} {}", name, domain));
       }
       evaluation.cells.push_back(std::move(cell));
     }

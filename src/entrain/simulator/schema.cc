@@ -51,7 +51,7 @@ void require_schema(const nlohmann::json& header, const Schema& wanted, const st
 }
 
 nlohmann::json read_header(const std::string& content, const std::filesystem::path& path) {
-  const auto header = nlohmann::json::parse(content.substr(0, content.find('\n')), nullptr, false);
+  auto header = nlohmann::json::parse(content.substr(0, content.find('\n')), nullptr, false);
   if (!header.is_object() || header.value("format", "") != kFormat || !header.contains("ranker") ||
       !header["ranker"].is_string()) {
     bad_input("{}: no ranker file (its first line is not an {} header)", path.string(), kFormat);

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -107,12 +109,13 @@ std::vector<TransferCell> transfer(const std::vector<School>& schools, const std
       for (const School& school : schools) {
         if (belongs(source, *school.domain, *target.domain)) from.push_back(&school);
       }
-      TransferCell zero{std::string(name_of(source)), target.domain->name, 0, {}}, few = zero;
-      few.target_trials = target_trials;
+      const std::string from_name(name_of(source));
+      TransferCell zero{from_name, target.domain->name, 0, {}};
+      TransferCell few{from_name, target.domain->name, target_trials, {}};
       for (int s = 0; s < options.seeds; ++s) {
         const uint64_t seed = options.seed + static_cast<uint64_t>(s);
         const Target parts = cut(target, target_trials, seed);
-        options.progress(++done, total, zero.source + " -> " + target.domain->name);
+        options.progress(++done, total, fmt::format("{} -> {}", from_name, target.domain->name));
         if (source == Source::kNothing) {
           const auto event =
               make_simulator("event", target.domain->graph, target.domain->cluster, parts.asked.calibration);

@@ -49,7 +49,8 @@ struct EventSimulation::Model {
     for (const auto& v : graph.variables) {
       forward.push_back(v.forward_s * scale);
       const double bytes = v.sparse && v.shape[0] > 0
-                               ? static_cast<double>(v.bytes() / v.shape[0] * v.rows_per_step)
+                               ? static_cast<double>(v.bytes()) / static_cast<double>(v.shape[0]) *
+                                     static_cast<double>(v.rows_per_step)
                                : static_cast<double>(v.bytes());
       update.push_back(bytes / k.update_bytes_per_s);
       compute += forward.back() + update.back();
