@@ -110,8 +110,6 @@ bool Comparison::Pair::differs_in(Aspect aspect) const {
 Comparison::Comparison(const Strategy& strategy, const Strategy& baseline, const graph::Graph& graph,
                        const cluster::Cluster& cluster)
     : strategy_(strategy),
-      baseline_(baseline),
-      graph_(graph),
       cluster_(cluster),
       base_of_(graph.variables.size()) {
   const simulator::PartWalk walk(graph, cluster);

@@ -74,8 +74,6 @@ class Comparison {
   strategy::Synchronizer adopted(const Pair& pair, int fresh_group) const;
 
   const strategy::Strategy& strategy_;
-  const strategy::Strategy& baseline_;
-  const graph::Graph& graph_;
   const cluster::Cluster& cluster_;
   std::vector<const strategy::VariableConfig*> base_of_;  // by G's index
   Members own_groups_, base_groups_;
