@@ -109,9 +109,7 @@ bool Comparison::Pair::differs_in(Aspect aspect) const {
 
 Comparison::Comparison(const Strategy& strategy, const Strategy& baseline, const graph::Graph& graph,
                        const cluster::Cluster& cluster)
-    : strategy_(strategy),
-      cluster_(cluster),
-      base_of_(graph.variables.size()) {
+    : strategy_(strategy), cluster_(cluster), base_of_(graph.variables.size()) {
   const simulator::PartWalk walk(graph, cluster);
   const auto join = [](Members& members, const simulator::PartView& view) {
     if (view.kind != simulator::PartKind::kAllReduce) return;
