@@ -174,9 +174,12 @@ void print_table(const nlohmann::json& j) {
     const double s = b["step_time_s"].get<double>();
     fmt::print("{:<24} {:>10} {:>8.2f}x\n", b["name"].get<std::string>(), format_seconds(s), s / best);
   }
-  fmt::print("\nNo strategy can be faster than {} here (compute {}): {:.2f}x over {} is the most possible.\n",
-             format_seconds(j["bound_s"].get<double>()), format_seconds(j["compute_s"].get<double>()),
-             j["speedup_possible"].get<double>(), j["best_baseline"].get<std::string>());
+  const double possible = j["speedup_possible"].get<double>();
+  fmt::print(
+      "\nComputing takes {}, and no strategy can be faster than {} on these links and hosts: {} over {}.\n",
+      format_seconds(j["compute_s"].get<double>()), format_seconds(j["bound_s"].get<double>()),
+      possible > 1 ? fmt::format("{:.2f}x is the most possible", possible) : "nothing is to be gained",
+      j["best_baseline"].get<std::string>());
   if (j.contains("money")) {
     fmt::print("{:.0f} iterations: {:.2f} with {}, {:.2f} tuned, {:.2f} for the trials; saved {:.2f}\n",
                j["money"]["iterations"].get<double>(), j["money"]["before"].get<double>(),

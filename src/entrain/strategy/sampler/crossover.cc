@@ -13,18 +13,6 @@ void shift_groups(VariableConfig& config, int by) {
   }
 }
 
-int groups_above(const Strategy& strategy) {
-  int above = 0;
-  for (const VariableConfig& config : strategy.variables) {
-    for (const Part& part : config.parts) {
-      if (const auto* reduce = std::get_if<AllReduce>(&part.synchronizer)) {
-        above = std::max(above, reduce->group + 1);
-      }
-    }
-  }
-  return above;
-}
-
 }  // namespace
 
 Strategy crossed(const Strategy& a, const Strategy& b, const Terrain& terrain, const SamplerOptions& options,

@@ -169,4 +169,16 @@ int renumber(Strategy& strategy, const Terrain& terrain) {
   return next;
 }
 
+int groups_above(const Strategy& strategy) {
+  int above = 0;
+  for (const VariableConfig& config : strategy.variables) {
+    for (const Part& part : config.parts) {
+      if (const auto* reduce = std::get_if<AllReduce>(&part.synchronizer)) {
+        above = std::max(above, reduce->group + 1);
+      }
+    }
+  }
+  return above;
+}
+
 }  // namespace entrain::strategy::sampling

@@ -45,4 +45,7 @@ void route_groups(Strategy& strategy, const std::vector<PartRef>& parts, const T
 // Returns how many groups there are.
 int renumber(Strategy& strategy, const Terrain& terrain);
 
+// The first number above all merge groups in use.
+int groups_above(const Strategy& strategy);
+
 }  // namespace entrain::strategy::sampling

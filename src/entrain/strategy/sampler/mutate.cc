@@ -1,4 +1,5 @@
 // A few changes to a strategy, drawn by weight.
+#include "entrain/strategy/sampler/grouping.h"
 #include "entrain/strategy/sampler/mutation.h"
 
 #include <algorithm>
@@ -23,18 +24,6 @@ constexpr Choice kChoices[] = {
     {reduce_all, 0.5, true},       {move_share, 2, true},
     {toggle_proxies, 0.5, true},   {switch_sparse, 1, false},
 };
-
-int above_all_groups(const Strategy& strategy) {
-  int above = 0;
-  for (const VariableConfig& config : strategy.variables) {
-    for (const Part& part : config.parts) {
-      if (const auto* reduce = std::get_if<AllReduce>(&part.synchronizer)) {
-        above = std::max(above, reduce->group + 1);
-      }
-    }
-  }
-  return above;
-}
 
 }  // namespace
 
@@ -91,7 +80,7 @@ Strategy mutated(Strategy parent, const Terrain& terrain, const SamplerOptions& 
   for (const Choice& choice : kChoices) {
     weights.push_back(choice.published || options.space == Space::kOwn ? choice.weight : 0);
   }
-  Mutation mutation{parent, terrain, options, rng, above_all_groups(parent)};
+  Mutation mutation{parent, terrain, options, rng, groups_above(parent)};
   const int64_t wanted = between(rng, 1, 4);
   // Some changes never apply to a model (one scalar on one host): it then stays as it is.
   constexpr int kMostTries = 30;
