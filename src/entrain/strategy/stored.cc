@@ -124,12 +124,31 @@ VariableConfig read_variable(const pb::Node& node) {
   return config;
 }
 
+// X(field) for every field of the optimizer but `rule`, for both directions.
+#define ENTRAIN_OPTIMIZER_FIELDS(X)                                                                    \
+  X(base)                                                                                              \
+  X(learning_rate) X(weight_decay) X(rate_variant) X(period) X(local_period) X(loss_window) X(groups)  \
+      X(choice) X(pull) X(global_pull) X(proximal) X(overlap) X(block_momentum) X(block_rate) X(scope) \
+          X(threads)
+
+Optimizer read_optimizer(const pb::Optimizer& stored) {
+  Optimizer optimizer;
+  optimizer.rule = stored.rule();
+#define X(field) \
+  if (stored.has_##field()) optimizer.field = stored.field();
+  ENTRAIN_OPTIMIZER_FIELDS(X)
+#undef X
+  validate(optimizer);
+  return optimizer;
+}
+
 Strategy from_proto(const pb::Strategy& stored) {
   Strategy strategy;
   strategy.id = stored.id();
   for (const pb::Node& node : stored.node_config()) strategy.variables.push_back(read_variable(node));
   const auto& replicas = stored.graph_config().replicas();
   strategy.replicas.assign(replicas.begin(), replicas.end());
+  if (stored.has_optimizer()) strategy.optimizer = read_optimizer(stored.optimizer());
   return strategy;
 }
 
@@ -160,6 +179,13 @@ void write_part(const Part& part, pb::Node& node) {
   if (part.priority) node.set_priority(*part.priority);
 }
 
+void write_optimizer(const Optimizer& optimizer, pb::Optimizer& stored) {
+  stored.set_rule(optimizer.rule);
+#define X(field) stored.set_##field(optimizer.field);
+  ENTRAIN_OPTIMIZER_FIELDS(X)
+#undef X
+}
+
 pb::Strategy to_proto(const Strategy& strategy) {
   pb::Strategy stored;
   stored.set_id(strategy.id);
@@ -182,6 +208,7 @@ pb::Strategy to_proto(const Strategy& strategy) {
     }
   }
   for (const std::string& replica : strategy.replicas) stored.mutable_graph_config()->add_replicas(replica);
+  if (strategy.optimizer) write_optimizer(*strategy.optimizer, *stored.mutable_optimizer());
   return stored;
 }
 

@@ -8,6 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include "entrain/strategy/optimizer.h"
+
 namespace entrain::strategy {
 
 enum class Topology { kAuto, kRing, kHalvingDoubling, kTree, kHierarchical, kReduceScatter };
@@ -65,6 +67,7 @@ struct Strategy {
   std::string id;  // builder's name or the tuner's number
   std::vector<VariableConfig> variables;
   std::vector<std::string> replicas;  // devices that train, as AutoDist writes them ("10.0.0.1:CPU:0")
+  std::optional<Optimizer> optimizer;  // unset: the caller's own, around synchronized gradients
   friend bool operator==(const Strategy&, const Strategy&) = default;
 };
 

@@ -1,0 +1,97 @@
+#include "entrain/strategy/optimizer.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "entrain/base/error.h"
+
+namespace entrain::strategy {
+namespace {
+
+using Names = std::vector<std::string>;
+
+void one_of(const char* field, const std::string& value, const Names& allowed) {
+  if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;
+  bad_input("optimizer: {} is '{}', allowed: {}", field, value, fmt::join(allowed, ", "));
+}
+
+void at_least_one(const char* field, int64_t value) {
+  if (value < 1) bad_input("optimizer: {} is {}, allowed: 1 or more", field, value);
+}
+
+// Written so that NaN fails too.
+void between(const char* field, double value, double low, double high) {
+  if (!(value > low && value < high)) {
+    bad_input("optimizer: {} is {}, allowed: more than {} and less than {}", field, value, low, high);
+  }
+}
+
+void check_groups(const std::string& groups) {
+  if (groups == "hosts" || groups == "one") return;
+  int count = 0;
+  const auto [end, error] = std::from_chars(groups.data(), groups.data() + groups.size(), count);
+  if (error != std::errc() || *end != '\0' || count < 1) {
+    bad_input("optimizer: groups is '{}', allowed: hosts, one, or a number of groups", groups);
+  }
+}
+
+}  // namespace
+
+const Names& rule_names() {
+  static const Names names = {"sgd",      "lsgd",      "lsgd-async", "easgd", "easgd-async", "eamsgd",
+                              "downpour", "local-sgd", "bmuf",       "parle", "hogwild"};
+  return names;
+}
+
+bool Optimizer::asynchronous() const {
+  return rule == "lsgd-async" || rule == "easgd-async" || rule == "downpour";
+}
+
+int64_t Optimizer::local_period_or_default() const {
+  return local_period > 0 ? local_period : std::max<int64_t>(1, period / 4);
+}
+
+int64_t Optimizer::loss_window_or_default() const {
+  return loss_window > 0 ? loss_window : local_period_or_default();
+}
+
+double Optimizer::proximal_or_default() const {
+  return proximal >= 0 ? proximal : pull / static_cast<double>(period);
+}
+
+double Optimizer::rate_of(int index, int workers) const {
+  if (rate_variant == "linear") return learning_rate * (index + 1) / workers;
+  if (rate_variant == "powers") return learning_rate * std::ldexp(1.0, -(index % 4));
+  return learning_rate;
+}
+
+void validate(const Optimizer& o) {
+  one_of("rule", o.rule, rule_names());
+  one_of("base", o.base, {"sgd", "momentum", "nesterov", "adam"});
+  one_of("rate variant", o.rate_variant, {"same", "linear", "powers"});
+  one_of("choice", o.choice, {"best", "stochastic"});
+  check_groups(o.groups);
+  between("learning rate", o.learning_rate, 0, INFINITY);
+  if (!(o.weight_decay >= 0)) bad_input("optimizer: weight decay is {}, allowed: 0 or more", o.weight_decay);
+  at_least_one("period", o.period);
+  if (o.local_period < 0) bad_input("optimizer: local period is {}, allowed: 1 to period", o.local_period);
+  if (o.local_period > o.period) {
+    bad_input("optimizer: local period is {}, allowed: 1 to the (global) period, {}", o.local_period,
+              o.period);
+  }
+  if (o.loss_window < 0) bad_input("optimizer: loss window is {}, allowed: 1 or more", o.loss_window);
+  between("pull strength", o.pull, 0, 1);
+  between("global pull strength", o.global_pull, 0, 1);
+  if (!(o.proximal < 1)) bad_input("optimizer: proximal strength is {}, allowed: 0 to 1", o.proximal);
+  if (!(o.block_momentum < 1)) {
+    bad_input("optimizer: block momentum is {}, allowed: 0 to less than 1", o.block_momentum);
+  }
+  between("block rate", o.block_rate, 0, INFINITY);
+  between("scope", o.scope, 0, INFINITY);
+  at_least_one("threads", o.threads);
+}
+
+}  // namespace entrain::strategy

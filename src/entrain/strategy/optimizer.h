@@ -1,0 +1,54 @@
+// The distributed optimizer, one part of a strategy: which rule, around which base, how often.
+// Values and their allowed ranges; the rules themselves are in optim/.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace entrain::strategy {
+
+// The rules by name. "sgd" is synchronous SGD: gradients meet every step, as the variables' synchronizers
+// say. The others let every worker step on its own copy of the parameters.
+const std::vector<std::string>& rule_names();
+
+struct Optimizer {
+  std::string rule = "sgd";
+  std::string base = "sgd";  // of each worker's own step: sgd, momentum, nesterov, adam
+  double learning_rate = 0.01;
+  double weight_decay = 0;
+  // Worker i of l has rate * f(i): same: 1; linear: (i+1)/l; powers: 2^-(i mod 4). As the authors offer.
+  std::string rate_variant = "same";
+
+  int64_t period = 16;       // steps between exchanges (LSGD: of the global leader)
+  int64_t local_period = 0;  // LSGD with groups: steps between exchanges in a group; 0: a quarter of period
+  int64_t loss_window = 0;   // LSGD: steps whose mean loss chooses the leader; 0: the local period
+  std::string groups = "hosts";  // LSGD: hosts (one group when a host has one worker), one, or a count "2"
+  std::string choice = "best";   // LSGD's leader: best (lowest loss), stochastic (softmax of -loss)
+
+  double pull = 0.1;         // LSGD: towards the leader at an exchange; EASGD: alpha
+  double global_pull = 0.1;  // LSGD with groups: towards the leader of all
+  double proximal = -1;      // LSGD: pull at each step; < 0: pull / period
+  bool overlap = true;  // LSGD, Local SGD: the exchange runs beside the next step, and is applied after it
+  double block_momentum = -1;  // BMUF; < 0: 1 - 1/workers
+  double block_rate = 1;       // BMUF
+  double scope = 100;          // Parle: gamma and rho start at it and are annealed by (1 - 1/(2 batches))
+  int threads = 4;             // Hogwild
+
+  friend bool operator==(const Optimizer&, const Optimizer&) = default;
+
+  // Every step is local: parameters differ between workers.
+  bool apart() const { return rule != "sgd"; }
+  // Nobody waits for a round; a dead worker is dropped.
+  bool asynchronous() const;
+  int64_t local_period_or_default() const;
+  int64_t loss_window_or_default() const;
+  double proximal_or_default() const;
+  // Of worker `index` of `workers`.
+  double rate_of(int index, int workers) const;
+};
+
+// Throws InputError naming the field, its value and what is allowed.
+void validate(const Optimizer& optimizer);
+
+}  // namespace entrain::strategy
