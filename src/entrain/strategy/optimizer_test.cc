@@ -36,8 +36,10 @@ TEST(Optimizer, BadSettingsAreRefusedWithTheAllowedRange) {
             "optimizer: pull strength is nan, allowed: more than 0 and less than 1");
   EXPECT_EQ(refusal([](Optimizer& o) { o.local_period = 17; }),
             "optimizer: local period is 17, allowed: 1 to the (global) period, 16");
-  EXPECT_NE(refusal([](Optimizer& o) { o.rule = "easdg"; }).find("allowed: sgd, lsgd"), std::string::npos);
-  EXPECT_NE(refusal([](Optimizer& o) { o.groups = "0"; }).find("groups is '0'"), std::string::npos);
+  EXPECT_NE(refusal([](Optimizer& o) { o.rule = std::string("easdg"); }).find("allowed: sgd, lsgd"),
+            std::string::npos);
+  EXPECT_NE(refusal([](Optimizer& o) { o.groups = std::string("0"); }).find("groups is '0'"),
+            std::string::npos);
 }
 
 TEST(Optimizer, IsPartOfTheStrategysFile) {
