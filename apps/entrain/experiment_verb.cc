@@ -252,7 +252,7 @@ void add_search_options(CLI::App& verb, Command& c) {
 }  // namespace
 
 void add_experiment(CLI::App& app, Action& action) {
-  auto* verb = app.add_subcommand("experiment", "AutoSync's tables and figures: ranking, transfer, search");
+  auto* verb = app.add_subcommand("experiment", "Tables and figures of the papers");
   verb->require_subcommand(1);
 
   auto ranking = std::make_shared<Command>();

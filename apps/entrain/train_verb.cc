@@ -12,6 +12,7 @@
 #include "entrain/strategy/stored.h"
 #include "entrain/trainer/checkpoint.h"
 #include "entrain/trainer/train.h"
+#include "optimizer_flags.h"
 #include "rank_verb.h"
 #include "verbs.h"
 
@@ -24,6 +25,7 @@ struct Command {
   double timeout_s = 120;
   bool json = false;
   bool auto_tune = false;  // --strategy auto
+  OptimizerFlags optimizer;
   std::vector<std::string> switches;
 };
 
@@ -31,26 +33,43 @@ nlohmann::json to_json(const TrainReport& report, const Command& command) {
   const auto& times = report.step_times;
   const double median = quantile(times, 0.5);
   const double bytes = std::accumulate(report.bytes_sent.begin(), report.bytes_sent.end(), 0.0);
-  return {{"model", command.train.model},
-          {"cluster", command.cluster},
-          {"strategy", report.strategy_id},
-          {"batch_size", command.train.batch_size},
-          {"steps", command.train.steps},
-          {"first_step", report.first_step},
-          {"measured_steps", times.size()},
-          {"interrupted", report.interrupted},
-          {"total_time_s", report.total_time},
-          {"step_time_median_s", median},
-          {"step_time_p10_s", quantile(times, 0.1)},
-          {"step_time_p90_s", quantile(times, 0.9)},
-          {"compute_time_s", report.compute_time},
-          {"comm_share", std::max(0.0, 1 - report.compute_time / median)},
-          {"bytes_sent_per_rank", bytes / static_cast<double>(report.bytes_sent.size())},
-          {"bytes_sent_by_rank", report.bytes_sent},
-          {"link_bound_s", report.link_bound.seconds},
-          {"link_bound_best_s", report.link_bound_best},
-          {"first_loss", report.first_loss},
-          {"last_loss", report.last_loss}};
+  nlohmann::json json = {
+      {"model", command.train.model},
+      {"cluster", command.cluster},
+      {"strategy", report.strategy_id},
+      {"batch_size", command.train.batch_size},
+      {"steps", command.train.steps},
+      {"first_step", report.first_step},
+      {"measured_steps", times.size()},
+      {"interrupted", report.interrupted},
+      {"total_time_s", report.total_time},
+      {"step_time_median_s", median},
+      {"step_time_p10_s", quantile(times, 0.1)},
+      {"step_time_p90_s", quantile(times, 0.9)},
+      {"compute_time_s", report.compute_time},
+      {"comm_share",
+       report.comm_share >= 0 ? report.comm_share : std::max(0.0, 1 - report.compute_time / median)},
+      {"bytes_sent_per_rank", bytes / static_cast<double>(report.bytes_sent.size())},
+      {"bytes_sent_by_rank", report.bytes_sent},
+      {"link_bound_s", report.link_bound.seconds},
+      {"link_bound_best_s", report.link_bound_best},
+      {"first_loss", report.first_loss},
+      {"last_loss", report.last_loss},
+      {"optimizer", command.train.optimizer.rule},
+      {"tests", nlohmann::json::array()}};
+  for (const Test& test : report.tests) {
+    nlohmann::json t = {{"step", test.step}, {"wall_s", test.wall_s}, {"loss", test.loss}};
+    if (test.error >= 0) t["error"] = test.error;
+    json["tests"].push_back(t);
+  }
+  if (!report.tests.empty()) json["test_loss"] = report.tests.back().loss;
+  if (!report.tests.empty() && report.tests.back().error >= 0) json["test_error"] = report.tests.back().error;
+  if (command.train.optimizer.apart()) {
+    json["exchanges"] = report.exchanges;
+    json["leader_switches"] = report.leader_switches;
+    json["lost_workers"] = report.lost;
+  }
+  return json;
 }
 
 void print_table(const nlohmann::json& r) {
@@ -63,10 +82,20 @@ void print_table(const nlohmann::json& r) {
   fmt::print("  compute      {}; communication not hidden: {:.0f}% of the step\n", seconds("compute_time_s"),
              100 * r["comm_share"].get<double>());
   fmt::print("  sent         {} a rank and step\n", format_bytes(r["bytes_sent_per_rank"].get<double>()));
-  fmt::print("  link bound   {} for this strategy, {} for the best possible\n", seconds("link_bound_s"),
-             seconds("link_bound_best_s"));
+  if (r.contains("exchanges")) {
+    fmt::print("  exchanges    {} of rank 0, another leader {} times\n", r["exchanges"].get<int64_t>(),
+               r["leader_switches"].get<int64_t>());
+  } else {
+    fmt::print("  link bound   {} for this strategy, {} for the best possible\n", seconds("link_bound_s"),
+               seconds("link_bound_best_s"));
+  }
   fmt::print("  loss         {:.4f} -> {:.4f}\n", r["first_loss"].get<double>(),
              r["last_loss"].get<double>());
+  if (r.contains("test_error")) fmt::print("  test error   {:.2f}%\n", 100 * r["test_error"].get<double>());
+  if (r.contains("test_loss")) fmt::print("  test loss    {:.4f}\n", r["test_loss"].get<double>());
+  if (r.contains("lost_workers") && !r["lost_workers"].empty()) {
+    fmt::print("  lost         ranks {}\n", r["lost_workers"].dump());
+  }
 }
 
 // "10=ps": from step 10 on, strategy ps.
@@ -125,6 +154,7 @@ std::unique_ptr<AutoPilot> make_pilot(const TrainOptions& train, const cluster::
 }
 
 int run(Command& command) {
+  command.train.optimizer = command.optimizer.settings(command.train.strategy);
   command.auto_tune = command.train.strategy == "auto";
   if (command.auto_tune) command.train.strategy = TrainOptions().strategy;  // until something better is found
   if (command.train.out.empty()) command.train.out = command.train.resume;  // go on where it was
@@ -162,8 +192,21 @@ void add_train(CLI::App& app, Action& action) {
       ->capture_default_str();
   verb->add_option("--strategy", c->train.strategy, "Builder, strategy file, or auto: tune while training")
       ->capture_default_str();
-  verb->add_option("--optimizer", c->train.optimizer, "sgd, momentum or adam")->capture_default_str();
-  verb->add_option("--lr", c->train.learning_rate, "Learning rate")->capture_default_str();
+  add_optimizer_options(*verb, c->optimizer);
+  verb->add_option("--data", c->train.data,
+                   "cifar10:FOLDER, idx:FOLDER, text:FILE; without it, examples are made up");
+  verb->add_option("--test-every", c->train.test_every, "Steps between tests on held-out data")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option(
+          "--bn-recompute", c->train.bn_recompute,
+          "Training batches that batch norm's statistics are taken from for a test; 0: the workers' mean")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  verb->add_option("--device", c->train.device, "cpu or cuda; ranks of a host share the GPU")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  verb->add_option("--seconds", c->train.seconds, "End after so long, tests not counted; 0: after --steps")
+      ->check(CLI::NonNegativeNumber);
   verb->add_option("--steps", c->train.steps, "Steps in all, those before --resume counted")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

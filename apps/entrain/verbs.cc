@@ -12,6 +12,8 @@
   VERB(dataset)             \
   VERB(simulator)           \
   VERB(experiment)          \
+  VERB(rule_experiments)    \
+  VERB(bench)               \
   VERB(launch)              \
   VERB(lab)
 

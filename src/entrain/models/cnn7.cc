@@ -1,5 +1,6 @@
 #include "entrain/models/cnn7.h"
 
+#include "entrain/models/classifier.h"
 #include "entrain/models/synthetic.h"
 
 namespace entrain::models {
@@ -9,7 +10,7 @@ namespace nn = torch::nn;
 
 constexpr int64_t kSide = 28;
 
-class Cnn7 : public Model {
+class Cnn7 : public Classifier {
  public:
   explicit Cnn7(const Cnn7Options& options) : options_(options) {
     const int64_t width = options.width;
@@ -20,14 +21,16 @@ class Cnn7 : public Model {
     fc2_ = register_module("fc2", nn::Linear(options.hidden, options.classes));
   }
 
-  torch::Tensor loss(const Batch& batch) override {
-    auto x = torch::max_pool2d(torch::relu(conv1_(batch.input)), 2);
+  torch::Tensor logits(const torch::Tensor& input) override {
+    auto x = torch::max_pool2d(torch::relu(conv1_(input)), 2);
     x = torch::max_pool2d(torch::relu(conv2_(x)), 2);
     x = torch::relu(conv3_(x)).flatten(1);
     x = torch::relu(fc1_(x));
     if (options_.dropout > 0) x = torch::dropout(x, options_.dropout, is_training());
-    return nn::functional::cross_entropy(fc2_(x), batch.target);
+    return fc2_(x);
   }
+
+  int64_t classes() const override { return options_.classes; }
 
   Batch synthetic(int64_t batch_size, torch::Generator& generator) const override {
     return synthetic_images(batch_size, kSide, options_.classes, generator);

@@ -22,6 +22,8 @@ class Lstm : public Model {
     return nn::functional::cross_entropy(decoder_(states).flatten(0, 1), batch.target.flatten());
   }
 
+  int64_t classes() const override { return options_.vocabulary; }
+
   Batch synthetic(int64_t batch_size, torch::Generator& generator) const override {
     const auto tokens = synthetic_tokens(batch_size, options_.sequence + 1, options_.vocabulary, generator);
     return {tokens.narrow(1, 0, options_.sequence).contiguous(),

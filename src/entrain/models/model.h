@@ -26,6 +26,9 @@ class Model : public torch::nn::Module {
  public:
   virtual torch::Tensor loss(const Batch& batch) = 0;
 
+  // Targets are whole numbers below this (classes, or a vocabulary's tokens); 0: they are something else.
+  virtual int64_t classes() const { return 0; }
+
   // Made-up examples on the CPU whose targets follow from their inputs: there is something to learn. The same
   // generator state gives the same examples.
   virtual Batch synthetic(int64_t batch_size, torch::Generator& generator) const = 0;

@@ -1,5 +1,6 @@
 #include "entrain/models/resnet.h"
 
+#include "entrain/models/classifier.h"
 #include "entrain/models/synthetic.h"
 
 namespace entrain::models {
@@ -62,7 +63,7 @@ struct BottleneckImpl : nn::Module {
 TORCH_MODULE(Bottleneck);
 
 // Stem, stages and classifier; the two kinds differ in blocks and stem.
-class Resnet : public Model {
+class Resnet : public Classifier {
  public:
   explicit Resnet(const CifarResnetOptions& options) : side_(options.side), classes_(options.classes) {
     stem_ = register_module("stem", ConvNorm(3, options.width, 3, 1));
@@ -91,12 +92,14 @@ class Resnet : public Model {
     finish(channels);
   }
 
-  torch::Tensor loss(const Batch& batch) override {
-    auto x = torch::relu(stem_(batch.input));
+  torch::Tensor logits(const torch::Tensor& input) override {
+    auto x = torch::relu(stem_(input));
     if (pool_stem_) x = torch::max_pool2d(x, 3, 2, 1);
     x = stages_->forward(x).mean({2, 3});
-    return nn::functional::cross_entropy(fc_(x), batch.target);
+    return fc_(x);
   }
+
+  int64_t classes() const override { return classes_; }
 
   Batch synthetic(int64_t batch_size, torch::Generator& generator) const override {
     return synthetic_images(batch_size, side_, classes_, generator);

@@ -1,12 +1,12 @@
 #include "entrain/models/vgg.h"
 
+#include "entrain/models/classifier.h"
 #include "entrain/models/synthetic.h"
 
 namespace entrain::models {
 namespace {
 
 namespace nn = torch::nn;
-namespace F = torch::nn::functional;
 
 // He initialization: without batch normalization, the default lets the signal fade over 16 layers.
 template <typename Layer>
@@ -16,7 +16,7 @@ Layer he(Layer layer) {
   return layer;
 }
 
-class Vgg16 : public Model {
+class Vgg16 : public Classifier {
  public:
   explicit Vgg16(const VggOptions& options) : options_(options) {
     int64_t channels = 3;
@@ -36,16 +36,18 @@ class Vgg16 : public Model {
     fc3_ = register_module("fc3", nn::Linear(options.hidden, options.classes));  // torch's: small logits
   }
 
-  torch::Tensor loss(const Batch& batch) override {
-    auto x = batch.input;
+  torch::Tensor logits(const torch::Tensor& input) override {
+    auto x = input;
     for (size_t i = 0; i < convs_.size(); ++i) {
       x = torch::relu(convs_[i](x));
       if (pool_after_[i]) x = torch::max_pool2d(x, 2);
     }
     x = drop(torch::relu(fc1_(x.flatten(1))));
     x = drop(torch::relu(fc2_(x)));
-    return F::cross_entropy(fc3_(x), batch.target);
+    return fc3_(x);
   }
+
+  int64_t classes() const override { return options_.classes; }
 
   Batch synthetic(int64_t batch_size, torch::Generator& generator) const override {
     return synthetic_images(batch_size, options_.side, options_.classes, generator);

@@ -68,6 +68,19 @@ double Optimizer::rate_of(int index, int workers) const {
   return learning_rate;
 }
 
+void set_rule(Optimizer& optimizer, const std::string& name) {
+  const Names& rules = rule_names();
+  if (std::find(rules.begin(), rules.end(), name) != rules.end()) {
+    optimizer.rule = name;
+    if (name == "eamsgd") optimizer.base = "nesterov";
+  } else if (name == "momentum" || name == "nesterov" || name == "adam") {
+    optimizer.rule = "sgd";
+    optimizer.base = name;
+  } else {
+    bad_input("unknown optimizer '{}'; allowed: {}, momentum, nesterov, adam", name, fmt::join(rules, ", "));
+  }
+}
+
 void validate(const Optimizer& o) {
   one_of("rule", o.rule, rule_names());
   one_of("base", o.base, {"sgd", "momentum", "nesterov", "adam"});

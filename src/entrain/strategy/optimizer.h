@@ -48,6 +48,10 @@ struct Optimizer {
   double rate_of(int index, int workers) const;
 };
 
+// Sets rule and base to what a name on a command line means: "lsgd" is a rule (around the base there is),
+// "adam" a base of synchronous SGD. Throws InputError listing what is allowed.
+void set_rule(Optimizer& optimizer, const std::string& name);
+
 // Throws InputError naming the field, its value and what is allowed.
 void validate(const Optimizer& optimizer);
 

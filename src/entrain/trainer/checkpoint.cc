@@ -66,6 +66,7 @@ TensorFile describe(const CheckpointInfo& info, const torch::nn::Module& module,
   for (size_t rank = 0; rank < info.rng.size(); ++rank) {
     if (info.rng[rank].defined()) file.tensors.emplace_back(fmt::format("rng.{}", rank), info.rng[rank]);
   }
+  for (const auto& [name, tensor] : info.rule) file.tensors.emplace_back("rule." + name, tensor);
   return file;
 }
 
@@ -111,6 +112,9 @@ CheckpointInfo parse_info(const TensorFile& file, const fs::path& path, Saved& t
     }
     info.rng.resize(std::max(info.rng.size(), *rank + 1));
     info.rng[*rank] = state;
+  }
+  for (const auto& [name, tensor] : extract(tensors, "rule.")) {
+    info.rule.emplace_back(name.substr(std::string_view("rule.").size()), tensor);
   }
   return info;
 }
@@ -246,6 +250,12 @@ void Checkpoints::remove_old(int64_t newest) const {
   }
 }
 
+void Checkpoints::remove_after(int64_t step) {
+  for (const int64_t later : steps()) {
+    if (later > step) fs::remove(path_of(later));
+  }
+}
+
 // Files of processes that died while writing; the room they take may be what the next one needs.
 void Checkpoints::remove_leftovers() const {
   std::error_code error;
@@ -263,9 +273,10 @@ void Checkpoints::remove_leftovers() const {
 }
 
 std::optional<CheckpointInfo> Checkpoints::load_newest(torch::nn::Module& module,
-                                                       torch::optim::Optimizer& optimizer) {
+                                                       torch::optim::Optimizer& optimizer, int64_t at_most) {
   std::string newest_reason;
-  const auto all = steps();
+  auto all = steps();
+  std::erase_if(all, [&](int64_t step) { return step > at_most; });
   for (const int64_t step : all) {
     const fs::path path = path_of(step);
     TensorFile file;

@@ -4,6 +4,7 @@
 //   model.NAME         parameters and buffers
 //   optimizer. ...     see optimizer_state.h
 //   rng.RANK           each rank's random numbers (see rng_state.h)
+//   rule. ...          what a distributed optimizer remembers (centre, leaders, counters)
 //   metadata           format, format_version, step, data_position, world, model, seed, strategy, optimizer,
 //   and checksums
 // A file appears under its name only when all of it is on the disk, and an older one goes only after that:
@@ -17,6 +18,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "entrain/trainer/rng_state.h"  // IWYU pragma: export
@@ -31,6 +33,7 @@ struct CheckpointInfo {
   uint64_t seed = 0;
   std::string strategy;            // its id
   std::vector<torch::Tensor> rng;  // by rank; uint8, or undefined for a rank without (a server)
+  std::vector<std::pair<std::string, torch::Tensor>> rule;  // the distributed optimizer's, if there is one
 };
 
 // The checkpoints of one job. Only one process at a time may save to a folder, any number may load.
@@ -50,11 +53,15 @@ class Checkpoints {
   void save(const CheckpointInfo& info, const torch::nn::Module& module,
             const torch::optim::Optimizer& optimizer);
 
-  // Loads the newest one into `module` and `optimizer`, which must be made as those that were saved. A
-  // damaged file is skipped with a warning that names it. The random numbers are returned, not set. nullopt:
-  // there is none. Throws Error when none is readable, InputError naming the variable and both shapes when it
-  // is of another model or optimizer; then nothing has changed.
-  std::optional<CheckpointInfo> load_newest(torch::nn::Module& module, torch::optim::Optimizer& optimizer);
+  // Loads the newest one (of those up to step `at_most`) into `module` and `optimizer`, which must be made as
+  // those that were saved. A damaged file is skipped with a warning that names it. The random numbers are
+  // returned, not set. nullopt: there is none. Throws Error when none is readable, InputError naming the
+  // variable and both shapes when it is of another model or optimizer; then nothing has changed.
+  std::optional<CheckpointInfo> load_newest(torch::nn::Module& module, torch::optim::Optimizer& optimizer,
+                                            int64_t at_most = INT64_MAX);
+
+  // Forgets those after `step`: the job goes on from there.
+  void remove_after(int64_t step);
 
  private:
   std::vector<int64_t> steps() const;  // newest first

@@ -3,11 +3,9 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <utility>
 
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
@@ -15,87 +13,39 @@
 #include "entrain/base/progress.h"
 #include "entrain/base/units.h"
 #include "entrain/models/registry.h"
+#include "entrain/optim/base.h"
 #include "entrain/strategy/builders/registry.h"
+#include "entrain/trainer/apart.h"
+#include "entrain/trainer/captain.h"
 #include "entrain/trainer/checkpoint.h"
+#include "entrain/trainer/data/data.h"
 #include "entrain/trainer/distributed.h"
+#include "entrain/trainer/examiner.h"
 #include "entrain/trainer/server.h"
 
 namespace entrain {
 namespace {
 
 constexpr transport::Tag kSummaryTag = transport::kControlTags + 10;
-constexpr transport::Tag kWordTag = transport::kControlTags + 11;
 constexpr transport::Tag kRngTag = transport::kControlTags + 12;
 
-std::atomic<bool> stop_requested{false};
-
-std::unique_ptr<torch::optim::Optimizer> make_optimizer(const TrainOptions& options,
-                                                        const std::vector<torch::Tensor>& parameters) {
-  const double lr = options.learning_rate;
-  if (options.optimizer == "sgd") {
-    return std::make_unique<torch::optim::SGD>(parameters, torch::optim::SGDOptions(lr));
-  }
-  if (options.optimizer == "momentum") {
-    return std::make_unique<torch::optim::SGD>(parameters, torch::optim::SGDOptions(lr).momentum(0.9));
-  }
-  if (options.optimizer == "adam") {
-    return std::make_unique<torch::optim::Adam>(parameters, torch::optim::AdamOptions(lr));
-  }
-  bad_input("unknown optimizer '{}'; allowed: sgd, momentum, adam", options.optimizer);
+DataOptions data_options(const Context& context, const TrainOptions& options) {
+  int worker = 0;
+  for (int rank = 0; rank < context.rank(); ++rank) worker += context.cluster.is_worker(rank) ? 1 : 0;
+  return {options.batch_size, options.seed, worker, context.workers(), true, torch::Device(options.device)};
 }
 
-// A few batches made once and gone through in turn: position p is batch p % kPool. Each rank
-// has its own, so that all ranks together see kPool large batches.
-class SyntheticData {
- public:
-  SyntheticData(const models::Model& model, const TrainOptions& options, int rank) {
-    auto generator = at::detail::createCPUGenerator(options.seed * 1'000'003 + static_cast<uint64_t>(rank));
-    for (int i = 0; i < kPool; ++i) batches_.push_back(model.synthetic(options.batch_size, generator));
+std::shared_ptr<models::Model> model_on_device(const Context& context, const TrainOptions& options) {
+  if (options.device != "cpu" && context.workers() > 1) {
+    bad_input(
+        "--device {}: gradients are synchronized in host memory only; allowed with {} workers: cpu, or a "
+        "rule that trains apart (--optimizer lsgd, easgd, ...)",
+        options.device, context.workers());
   }
-  const models::Batch& at(int64_t position) const { return batches_[static_cast<size_t>(position % kPool)]; }
-
- private:
-  static constexpr int64_t kPool = 4;
-  std::vector<models::Batch> batches_;
-};
-
-// What rank 0 says about a step: go on, stop instead (Ctrl-C reaches the ranks at different moments), or
-// change the strategy before it. Said a step ahead, so that nobody waits for it.
-enum class Word : char { kGo = 'g', kStop = 's', kChange = 'c' };
-
-class Captain {
- public:
-  explicit Captain(Context& context) : context_(context) {}
-
-  // Called at the start of every step by every worker: the word on this step. `change`: rank 0 wants
-  // another strategy; the word on the next step says so.
-  Word word(bool change) {
-    if (context_.rank() != 0) {
-      if (!std::exchange(started_, true)) return Word::kGo;
-      const auto payload =
-          transport::recv(*context_.transport, 0, kWordTag, {Deadline::never(), "the word to go on"});
-      return static_cast<Word>(transport::as_text(payload.bytes()).at(0));
-    }
-    const Word now = next_;
-    if (now == Word::kStop) return now;
-    next_ = stop_requested ? Word::kStop : change ? Word::kChange : Word::kGo;
-    for (int rank = 1; rank < context_.world(); ++rank) {
-      if (!context_.cluster.is_worker(rank)) continue;
-      context_.transport->post_send(rank, kWordTag, {transport::as_bytes(text_of(next_))}, {-1}, [](auto) {});
-    }
-    return now;
-  }
-
- private:
-  Context& context_;
-  // Lives as long as the send.
-  static std::string_view text_of(Word word) {
-    return word == Word::kStop ? "s" : word == Word::kChange ? "c" : "g";
-  }
-
-  bool started_ = false;   // the first step always runs
-  Word next_ = Word::kGo;  // rank 0's word on the next step
-};
+  auto model = models::make_model(options.model, options.seed);
+  model->to(torch::Device(options.device));
+  return model;
+}
 
 // One worker's run.
 class Training {
@@ -103,8 +53,9 @@ class Training {
   Training(Context& context, const TrainOptions& options)
       : context_(context),
         options_(options),
-        model_(models::make_model(options.model, options.seed)),
-        optimizer_(make_optimizer(options, model_->parameters())) {
+        model_(model_on_device(context, options)),
+        optimizer_(optim::make_base(options.optimizer, model_->parameters(), 0, 1)),
+        data_(open_data(options.data, *model_, data_options(context, options))) {
     resume();
     if (context.rank() == 0 && !options.out.empty()) {
       std::filesystem::create_directories(options.out);
@@ -113,6 +64,9 @@ class Training {
     distributed_ =
         distribute(context, *model_, *optimizer_, {options.strategy, options.seed, options.overlap_forward});
     restore_rng();
+    if (context.rank() == 0 && (options.test_every > 0 || !options.data.empty())) {
+      examiner_ = std::make_unique<Examiner>(options.model, torch::Device(options.device), *data_);
+    }
   }
 
   TrainReport run();
@@ -123,15 +77,20 @@ class Training {
   void save(int64_t step);
   void switch_if_due(int64_t step);
   void record(int64_t step, double seconds, double loss);
+  bool test_due(int64_t step) const;
+  void test(int64_t step, double wall_s, TrainReport& report);
   void summarise(TrainReport& report, const std::vector<double>& compute_times);
 
   Context& context_;
   const TrainOptions& options_;
   std::shared_ptr<models::Model> model_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  std::unique_ptr<Data> data_;
   std::optional<CheckpointInfo> resumed_;
   std::optional<LineLog> metrics_;
   std::unique_ptr<Distributed> distributed_;
+  std::unique_ptr<Examiner> examiner_;  // rank 0, when there is something to test
+  double paused_s_ = 0;                 // in tests
   uint64_t bytes_before_ = 0;
   int64_t counted_steps_ = 0;
   double first_loss_ = NAN;
@@ -207,6 +166,27 @@ void Training::record(int64_t step, double seconds, double loss) {
                        .dump());
 }
 
+bool Training::test_due(int64_t step) const {
+  return options_.test_every > 0 && step % options_.test_every == 0 && step < options_.steps;
+}
+
+// The clock stands meanwhile. Every worker has the same parameters: rank 0's will do.
+void Training::test(int64_t step, double wall_s, TrainReport& report) {
+  distributed_->finish();
+  if (!examiner_) return;
+  const auto start = Clock::now();
+  std::vector<torch::Tensor> flat;
+  for (const auto& parameter : model_->parameters()) flat.push_back(parameter.detach().flatten());
+  const auto verdict = examiner_->examine(torch::cat(flat), options_.bn_recompute, step, model_->buffers());
+  report.tests.push_back({step, wall_s, verdict.loss, verdict.error, last_loss_, {}});
+  if (metrics_) {
+    metrics_->append(nlohmann::json{
+        {"step", step}, {"wall_s", wall_s}, {"test_loss", verdict.loss}, {"test_error", verdict.error}}
+                         .dump());
+  }
+  paused_s_ += seconds_since(start);
+}
+
 TrainReport Training::run() {
   TrainReport report;
   report.first_step = resumed_ ? resumed_->step : 0;
@@ -216,18 +196,19 @@ TrainReport Training::run() {
               report.first_step);
   }
   const int64_t warmup = std::min<int64_t>(5, count / 5 + (count > 1 ? 1 : 0));
-  const SyntheticData data(*model_, options_, context_.rank());
   Progress progress("step", options_.steps, options_.progress && context_.rank() == 0);
   Captain captain(context_);
   std::optional<strategy::Strategy> wanted;  // by the pilot
   bool asked = false, changed = false;       // the change has been announced; was made before this step
   const auto begin = Clock::now();
+  const auto wall = [&] { return seconds_since(begin) - paused_s_; };
+  const auto enough = [&] { return options_.seconds > 0 && wall() >= options_.seconds; };
   std::vector<double> compute_times;
   int64_t step = report.first_step;
   for (; step < options_.steps; ++step) {
-    const Word word = captain.word(wanted && !asked);
+    const Word word = captain.word(wanted && !asked, enough());
     if (word == Word::kStop) {
-      report.interrupted = true;
+      report.interrupted = stop_was_requested();
       break;
     }
     changed = word == Word::kChange;
@@ -241,7 +222,7 @@ TrainReport Training::run() {
     if (done == warmup) bytes_before_ = context_.transport->bytes_sent();
     const auto start = Clock::now();
     const Times before = distributed_->times();
-    const torch::Tensor loss = model_->loss(data.at(step));
+    const torch::Tensor loss = model_->loss(data_->training(step));
     const double forward = seconds_since(start) - (distributed_->times().waited - before.waited) -
                            (distributed_->times().updated - before.updated);
     last_loss_ = loss.item<double>();
@@ -257,11 +238,13 @@ TrainReport Training::run() {
       report.step_times.push_back(seconds);
       compute_times.push_back(forward + distributed_->times().backward - before.backward);
     }
+    if (test_due(step + 1)) test(step + 1, wall(), report);
     if (options_.checkpoint_every > 0 && (step + 1) % options_.checkpoint_every == 0) save(step + 1);
     progress.update(step + 1, fmt::format("loss {:.4f}", last_loss_));
   }
   distributed_->finish();
-  report.total_time = seconds_since(begin);
+  report.total_time = wall();
+  if (!options_.data.empty() || options_.test_every > 0) test(step, report.total_time, report);
   counted_steps_ = static_cast<int64_t>(report.step_times.size());
   if (options_.checkpoint_every == 0 || step % options_.checkpoint_every != 0) save(step);
   summarise(report, compute_times);
@@ -299,8 +282,6 @@ void Training::summarise(TrainReport& report, const std::vector<double>& compute
 
 }  // namespace
 
-void request_stop() { stop_requested = true; }
-
 double quantile(std::vector<double> values, double p) {
   std::sort(values.begin(), values.end());
   const double place = p * static_cast<double>(values.size() - 1);
@@ -310,6 +291,7 @@ double quantile(std::vector<double> values, double p) {
 }
 
 TrainReport train(Context& context, const TrainOptions& options) {
+  if (options.optimizer.apart()) return train_apart(context, options);
   if (context.trains()) return Training(context, options).run();
   serve(context);
   transport::gather(*context.transport, 0, "{}", kSummaryTag, Deadline::after(context.job.timeout_s),

@@ -8,6 +8,8 @@
 
 #include "entrain/graph/graph.h"
 #include "entrain/plan/link_bound.h"
+#include "entrain/strategy/optimizer.h"
+#include "entrain/trainer/captain.h"  // request_stop
 #include "entrain/trainer/context.h"
 #include "entrain/trainer/pilot.h"
 
@@ -16,9 +18,11 @@ namespace entrain {
 struct TrainOptions {
   std::string model;
   std::string strategy = "allreduce";
-  std::string optimizer = "sgd";  // sgd, momentum, adam
-  double learning_rate = 0.01;
+  strategy::Optimizer optimizer;
+  std::string data;            // see data/data.h; empty: made up
+  std::string device = "cpu";  // or cuda, shared by the ranks of a host
   int64_t steps = 20;
+  double seconds = 0;       // end after so long, tests not counted; 0: after `steps`
   int64_t batch_size = 32;  // per rank
   uint64_t seed = 0;
   bool overlap_forward = true;
@@ -26,9 +30,21 @@ struct TrainOptions {
   std::filesystem::path out;     // metrics.jsonl and checkpoints; empty: none are written
   int64_t checkpoint_every = 0;  // steps; 0: only at the end, when there is `out`
   std::filesystem::path resume;  // a former `out`
+  int64_t test_every = 0;        // steps between tests on held-out data; 0: at the end, when there is `data`
+  int64_t bn_recompute = 20;     // training batches that batch norm's statistics are taken from for a test
   Pilot* pilot = nullptr;        // rank 0's; may change the strategy between any two steps
   // Between two steps: strategies to switch to, by step ("10=ps,20=allreduce").
   std::vector<std::pair<int64_t, std::string>> switches;
+};
+
+// How the model did on held-out data.
+struct Test {
+  int64_t step = 0;
+  double wall_s = 0;  // training only
+  double loss = 0;
+  double error = -1;               // share of examples got wrong; < 0: the model is no classifier
+  double training_loss = 0;        // of the workers, at this step (mean)
+  std::vector<double> to_average;  // |x_i - mean| by worker; synchronous rules
 };
 
 // Times are of rank 0 and leave out the warm-up (the first fifth, at most 5 steps).
@@ -44,15 +60,17 @@ struct TrainReport {
   std::string strategy_id;
   int64_t first_step = 0;  // > 0: resumed
   graph::Graph graph;
+  std::vector<Test> tests;  // oldest first
+  // Training apart only.
+  double comm_share = -1;       // of all workers' time: not computing because of an exchange
+  std::vector<int> lost;        // workers that asynchronous rules went on without
+  int64_t leader_switches = 0;  // the leader of all became another worker
+  int64_t exchanges = 0;
   bool interrupted = false;  // ended early by Ctrl-C, after a checkpoint
 };
 
 // Collective: every rank of the job calls it (servers too). The report is filled on rank 0.
 TrainReport train(Context& context, const TrainOptions& options);
-
-// Called from a signal handler: train() ends after the step under way, writes a checkpoint if it
-// has an `out`, and reports.
-void request_stop();
 
 // p-th quantile (0..1) of `values`, by linear interpolation. Requires: not empty.
 double quantile(std::vector<double> values, double p);

@@ -1,0 +1,25 @@
+// --optimizer and its settings, for verbs that train.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "entrain/strategy/optimizer.h"
+
+namespace entrain::app {
+
+// What the command line said, to be laid over what a strategy file says.
+struct OptimizerFlags {
+  std::string name;                                                // --optimizer
+  std::vector<std::function<void(strategy::Optimizer&)>> applied;  // one a flag that was given
+
+  // Checked. `strategy`: a builder's name, or a file that may hold an optimizer.
+  strategy::Optimizer settings(const std::string& strategy) const;
+};
+
+// `flags` outlives the verb's parsing.
+void add_optimizer_options(CLI::App& verb, OptimizerFlags& flags);
+
+}  // namespace entrain::app

@@ -1,0 +1,342 @@
+#include "entrain/trainer/apart.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "entrain/base/error.h"
+#include "entrain/base/log.h"
+#include "entrain/base/progress.h"
+#include "entrain/models/registry.h"
+#include "entrain/optim/base.h"
+#include "entrain/optim/distributed_optimizer.h"
+#include "entrain/trainer/apart_records.h"
+#include "entrain/trainer/captain.h"
+#include "entrain/trainer/checkpoint.h"
+#include "entrain/trainer/data/data.h"
+#include "entrain/trainer/examiner.h"
+#include "entrain/trainer/worker_talk.h"
+
+namespace entrain {
+namespace {
+
+constexpr transport::Tag kSummaryTag = transport::kControlTags + 20;
+constexpr transport::Tag kResumeTag = transport::kControlTags + 21;
+constexpr transport::Tag kTestTag = transport::kControlTags + 22;
+
+using strategy::Optimizer;
+
+// A host that only serves, if there is one, else rank 0.
+int centre_of(const cluster::Cluster& cluster) {
+  for (int rank = 0; rank < cluster.world(); ++rank) {
+    if (!cluster.is_worker(rank)) return rank;
+  }
+  return 0;
+}
+
+// One worker's run.
+class ApartTraining {
+ public:
+  ApartTraining(Context& context, const TrainOptions& options);
+  TrainReport run();
+
+ private:
+  double wall() const { return seconds_since(begin_) - paused_s_; }
+  bool to_stop(int64_t step);
+  double one_step(int64_t step);
+  void test(int64_t step, TrainReport& report);
+  std::vector<torch::Tensor> mean_buffers();
+  void resume();
+  void save(int64_t step);
+  void summarise(TrainReport& report);
+  std::string summary() const;
+
+  Context& context_;
+  const TrainOptions& options_;
+  const Optimizer& settings_;
+  const std::vector<int> ranks_;
+  const int index_;  // of this worker
+  const bool synchronous_;
+  torch::Device device_;
+  std::shared_ptr<models::Model> model_;
+  torch::Tensor x_;
+  std::unique_ptr<torch::optim::Optimizer> base_;
+  std::unique_ptr<optim::DistributedOptimizer> rule_;
+  std::unique_ptr<Data> data_;
+  std::unique_ptr<Examiner> examiner_;  // rank 0, when there is something to test
+  std::optional<CheckpointInfo> resumed_;
+  ApartRecords records_;
+  Captain captain_;
+  Clock::time_point begin_;
+  double paused_s_ = 0;  // in tests
+  std::vector<double> step_times_, compute_times_;
+  double first_loss_ = NAN, last_loss_ = NAN;
+  uint64_t bytes_before_ = 0;  // the training; grows by what tests send
+};
+
+ApartTraining::ApartTraining(Context& context, const TrainOptions& options)
+    : context_(context),
+      options_(options),
+      settings_(options.optimizer),
+      ranks_(worker_ranks(context.cluster)),
+      index_(static_cast<int>(std::find(ranks_.begin(), ranks_.end(), context.rank()) - ranks_.begin())),
+      synchronous_(!settings_.asynchronous()),
+      device_(options.device),
+      model_(models::make_model(options.model, options.seed)),
+      records_(options.out, context.rank(), settings_),
+      captain_(context) {
+  model_->to(device_);
+  x_ = optim::flatten(model_->parameters());
+  base_ = optim::make_base(settings_, model_->parameters(), index_, context.workers());
+  data_ = open_data(options.data, *model_,
+                    {options.batch_size, options.seed, index_, context.workers(), true, device_});
+  torch::manual_seed(options.seed * 1'000'003 + static_cast<uint64_t>(context.rank()));  // dropout differs
+  resume();
+  rule_ = optim::make_rule(
+      settings_, {x_, *base_, *context.transport, ranks_, make_groups(settings_.groups, context.cluster),
+                  centre_of(context.cluster), context.job.timeout_s, options.seed});
+  if (resumed_) {
+    rule_->restore(resumed_->rule);
+    if (resumed_->rng.size() == 1) set_rng_state(resumed_->rng[0]);
+    log_info("rank {} resumed after step {}", context.rank(), resumed_->step);
+  }
+  if (context.rank() == 0 && (options.test_every > 0 || !options.data.empty())) {
+    examiner_ = std::make_unique<Examiner>(options.model, device_, *data_);
+  }
+}
+
+// Each worker has checkpoints of its own. A job that was killed may have saved a step on some workers only:
+// all go back to the newest that all have.
+void ApartTraining::resume() {
+  if (options_.resume.empty()) return;
+  Checkpoints checkpoints(options_.resume / fmt::format("worker-{}", context_.rank()), 2);
+  const int64_t own = checkpoints.newest_step().value_or(-1);
+  const Deadline deadline = Deadline::after(context_.job.timeout_s);
+  int64_t step = own;
+  for (const auto& text :
+       gather_from_workers(context_, std::to_string(own), kResumeTag, deadline, "newest checkpoint")) {
+    step = std::min<int64_t>(step, std::stoll(text));
+  }
+  step = std::stoll(tell_workers(context_, std::to_string(step), kResumeTag, deadline, "where to resume"));
+  if (step < 0) bad_input("--resume {}: no checkpoint of every worker there", options_.resume.string());
+  resumed_ = checkpoints.load_newest(*model_, *base_, step);
+  if (!resumed_ || resumed_->step != step || resumed_->model != options_.model ||
+      resumed_->strategy != settings_.rule) {
+    bad_input("--resume {}: rank {} has no checkpoint of {} under {} at step {}", options_.resume.string(),
+              context_.rank(), options_.model, settings_.rule, step);
+  }
+  if (options_.out == options_.resume) checkpoints.remove_after(step);
+}
+
+void ApartTraining::save(int64_t step) {
+  if (options_.out.empty()) return;
+  rule_->finish();
+  CheckpointInfo info;
+  info.step = info.data_position = step;
+  info.world = 1;
+  info.model = options_.model;
+  info.seed = options_.seed;
+  info.strategy = settings_.rule;
+  info.rng = {rng_state()};
+  info.rule = rule_->state();
+  Checkpoints(options_.out / fmt::format("worker-{}", context_.rank()), 2).save(info, *model_, *base_);
+}
+
+// Synchronous rules stop together, at a step that rank 0 names: asked once a period, so that between
+// exchanges nobody hears of anybody.
+bool ApartTraining::to_stop(int64_t step) {
+  const bool enough = options_.seconds > 0 && wall() >= options_.seconds;
+  if (!synchronous_) return enough || stop_was_requested();
+  if (step % settings_.period != 0) return false;
+  return captain_.word(false, enough) == Word::kStop;
+}
+
+// Returns the seconds that it took.
+double ApartTraining::one_step(int64_t step) {
+  const auto start = Clock::now();
+  const double communicated = rule_->journal().communication_s;
+  base_->zero_grad();
+  const torch::Tensor loss = model_->loss(data_->training(step));
+  loss.backward();
+  last_loss_ = loss.item<double>();
+  if (!std::isfinite(last_loss_)) {
+    fail("rank {}: the loss is {} at step {}; a lower --lr may help", context_.rank(), last_loss_, step);
+  }
+  rule_->step(last_loss_);
+  const double seconds = seconds_since(start);
+  step_times_.push_back(seconds);
+  compute_times_.push_back(seconds - (rule_->journal().communication_s - communicated));
+  records_.step(step, wall(), last_loss_, rule_->journal(), context_.transport->bytes_sent());
+  return seconds;
+}
+
+// Of all workers, at rank 0: batch norm's statistics when they are not recomputed.
+std::vector<torch::Tensor> ApartTraining::mean_buffers() {
+  std::vector<torch::Tensor> flat;
+  for (const auto& buffer : model_->buffers())
+    flat.push_back(buffer.to(torch::kCPU, torch::kFloat64).flatten());
+  if (flat.empty()) return {};
+  const torch::Tensor own = torch::cat(flat);
+  const std::string bytes(static_cast<const char*>(own.data_ptr()), own.nbytes());
+  const auto all = gather_from_workers(context_, bytes, kTestTag, Deadline::after(context_.job.timeout_s),
+                                       "batch norm's statistics");
+  if (context_.rank() != 0) return {};
+  torch::Tensor mean = torch::zeros_like(own);
+  for (std::string text : all) {
+    mean += torch::from_blob(text.data(), own.sizes(), torch::kFloat64) / static_cast<double>(all.size());
+  }
+  std::vector<torch::Tensor> buffers;
+  int64_t at = 0;
+  for (const auto& buffer : model_->buffers()) {
+    buffers.push_back(mean.narrow(0, at, buffer.numel()).view(buffer.sizes()).to(buffer.options()));
+    at += buffer.numel();
+  }
+  return buffers;
+}
+
+// Synchronous rules: all workers take part, and wait for rank 0's result with the clock stopped.
+void ApartTraining::test(int64_t step, TrainReport& report) {
+  const auto start = Clock::now();
+  const double wall_s = wall();
+  const uint64_t bytes = context_.transport->bytes_sent();
+  const Deadline deadline = Deadline::after(context_.job.timeout_s);
+  Test test{step, wall_s, 0, -1, last_loss_, {}};
+  torch::Tensor parameters;
+  std::vector<torch::Tensor> buffers;
+  if (synchronous_) {
+    rule_->finish();
+    parameters = rule_->test_parameters();
+    const nlohmann::json own = {{"loss", last_loss_}, {"distance", (x_ - parameters).norm().item<double>()}};
+    const auto all = gather_from_workers(context_, own.dump(), kTestTag, deadline, "a test");
+    if (options_.bn_recompute == 0) buffers = mean_buffers();
+    if (context_.rank() == 0) test.training_loss = 0;
+    for (const auto& text : all) {
+      const auto json = nlohmann::json::parse(text);
+      test.training_loss += json["loss"].get<double>() / static_cast<double>(all.size());
+      test.to_average.push_back(json["distance"].get<double>());
+    }
+  } else if (examiner_) {
+    parameters = rule_->test_parameters();
+    if (options_.bn_recompute == 0) buffers = model_->buffers();  // the other workers' may never come
+  }
+  if (examiner_) {
+    const auto verdict = examiner_->examine(parameters, options_.bn_recompute, step, buffers);
+    test.loss = verdict.loss;
+    test.error = verdict.error;
+    report.tests.push_back(test);
+    records_.test(test);
+  }
+  if (synchronous_) tell_workers(context_, "tested", kTestTag, deadline, "the end of a test");
+  paused_s_ += seconds_since(start);
+  bytes_before_ += context_.transport->bytes_sent() - bytes;  // testing is no exchange
+}
+
+TrainReport ApartTraining::run() {
+  TrainReport report;
+  report.first_step = resumed_ ? resumed_->step : 0;
+  if (options_.steps <= report.first_step) {
+    bad_input("--steps {}: the checkpoint has {} steps already; ask for more", options_.steps,
+              report.first_step);
+  }
+  Progress progress("step", options_.steps, options_.progress && context_.rank() == 0);
+  begin_ = Clock::now();
+  bytes_before_ = context_.transport->bytes_sent();
+  const bool tested = options_.test_every > 0 || !options_.data.empty();
+  int64_t step = report.first_step;
+  for (; step < options_.steps; ++step) {
+    if (to_stop(step)) {
+      report.interrupted = stop_was_requested();
+      break;
+    }
+    one_step(step);
+    if (step == report.first_step) first_loss_ = last_loss_;
+    if (options_.test_every > 0 && (step + 1) % options_.test_every == 0 && step + 1 < options_.steps) {
+      test(step + 1, report);
+    }
+    if (options_.checkpoint_every > 0 && (step + 1) % options_.checkpoint_every == 0) save(step + 1);
+    progress.update(step + 1, report.tests.empty()
+                                  ? fmt::format("loss {:.4f}", last_loss_)
+                                  : fmt::format("loss {:.4f}, test error {:.1f}%", last_loss_,
+                                                100 * report.tests.back().error));
+  }
+  rule_->finish();
+  report.total_time = wall();
+  if (options_.checkpoint_every == 0 || step % options_.checkpoint_every != 0) save(step);
+  if (tested && step > report.first_step) test(step, report);
+  summarise(report);
+  return report;
+}
+
+std::string ApartTraining::summary() const {
+  const optim::Journal& journal = rule_->journal();
+  const double steps = std::max<double>(1, static_cast<double>(step_times_.size()));
+  return nlohmann::json{
+      {"first", first_loss_},
+      {"last", last_loss_},
+      {"bytes", static_cast<double>(context_.transport->bytes_sent() - bytes_before_) / steps},
+      {"communication_s", journal.communication_s},
+      {"total_s", wall()}}
+      .dump();
+}
+
+void ApartTraining::summarise(TrainReport& report) {
+  const Deadline deadline = Deadline::after(context_.job.timeout_s);
+  if (context_.rank() != 0) {
+    const std::string own = summary();
+    transport::send(*context_.transport, 0, kSummaryTag, transport::as_bytes(own), {0, deadline, "summary"});
+    return;
+  }
+  report.strategy_id = settings_.rule;
+  report.exchanges = rule_->journal().exchanges;
+  int leader = -1;
+  for (const auto& lead : rule_->journal().leaders) {
+    if (lead.global < 0) continue;
+    if (leader >= 0 && lead.global != leader) ++report.leader_switches;
+    leader = lead.global;
+  }
+  report.step_times = step_times_;
+  report.compute_time = compute_times_.empty() ? 0 : quantile(compute_times_, 0.5);
+  report.first_loss = report.last_loss = 0;
+  double communicated = 0, total = 0;
+  int heard = 0;
+  for (const int rank : ranks_) {
+    nlohmann::json json;
+    try {
+      json = nlohmann::json::parse(
+          rank == 0
+              ? summary()
+              : std::string(transport::as_text(
+                    transport::recv(*context_.transport, rank, kSummaryTag, {deadline, "summary"}).bytes())));
+    } catch (const PeerError&) {
+      if (synchronous_) throw;
+      report.lost.push_back(rank);
+      continue;
+    }
+    ++heard;
+    report.bytes_sent.push_back(json["bytes"].get<double>());
+    report.first_loss += json["first"].get<double>();
+    report.last_loss += json["last"].get<double>();
+    communicated += json["communication_s"].get<double>();
+    total += json["total_s"].get<double>();
+  }
+  report.first_loss /= heard;
+  report.last_loss /= heard;
+  report.comm_share = total > 0 ? communicated / total : 0;
+}
+
+}  // namespace
+
+TrainReport train_apart(Context& context, const TrainOptions& options) {
+  if (options.optimizer.asynchronous()) context.transport->tolerate_losses();
+  if (context.trains()) return ApartTraining(context, options).run();
+  if (options.optimizer.asynchronous()) {
+    optim::serve_centre(options.optimizer, *context.transport, worker_ranks(context.cluster),
+                        context.job.timeout_s);
+  }
+  return {};
+}
+
+}  // namespace entrain

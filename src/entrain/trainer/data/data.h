@@ -1,0 +1,45 @@
+// Examples to train and test with: from files, or made up.
+//
+//   --data              what is read                                              for models with
+//   (none)              the model's own synthetic batches                         anything
+//   cifar10:FOLDER      data_batch_*.bin, test_batch.bin (CIFAR-10, binary)       3-channel images
+//   idx:FOLDER          train-images-idx3-ubyte, ... (MNIST and kin)              images; 1 channel is
+//   repeated text:FILE|FOLDER    words, the commonest as tokens; train.txt, test.txt       tokens (language
+//   models) FOLDER              whichever of these is found there
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "entrain/models/model.h"
+
+namespace entrain {
+
+struct DataOptions {
+  int64_t batch_size = 32;  // per worker
+  uint64_t seed = 0;
+  int worker = 0;  // index of this worker among `workers`
+  int workers = 1;
+  bool augment = true;  // images: random crops and flips in training
+  torch::Device device = torch::kCPU;
+};
+
+// One worker's view. Batches are functions of (seed, worker, step): a resumed job sees what it would have
+// seen. Each epoch all workers go through all examples together, each through its own share. Not thread-safe.
+class Data {
+ public:
+  virtual ~Data() = default;
+  virtual models::Batch training(int64_t step) = 0;
+  virtual int64_t steps_per_epoch() const = 0;
+  // The held-out examples, in order and unchanged; the last batch may be smaller.
+  virtual int64_t test_batches() const = 0;
+  virtual models::Batch test(int64_t index) = 0;
+};
+
+// Throws InputError naming the file, what is wrong and what is allowed; also when the data does not fit the
+// model (side, channels, classes).
+std::unique_ptr<Data> open_data(const std::string& spec, const models::Model& model,
+                                const DataOptions& options);
+
+}  // namespace entrain

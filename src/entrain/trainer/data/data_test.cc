@@ -1,0 +1,130 @@
+#include "entrain/trainer/data/data.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+
+#include "entrain/base/error.h"
+#include "entrain/models/registry.h"
+#include "entrain/trainer/data/readers.h"
+#include "entrain/trainer/data/shares.h"
+#include "support/temp_dir.h"
+
+namespace entrain {
+namespace {
+
+void write(const std::filesystem::path& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary) << content;
+}
+
+// `count` images; image i has label i % 10 and all pixels i.
+std::string cifar10(int count) {
+  std::string content;
+  for (int i = 0; i < count; ++i) {
+    content.push_back(static_cast<char>(i % 10));
+    content.append(3072, static_cast<char>(i));
+  }
+  return content;
+}
+
+std::string refusal(const std::string& spec, const std::string& model, int64_t batch_size = 2) {
+  DataOptions options;
+  options.batch_size = batch_size;
+  try {
+    open_data(spec, *models::make_model(model, 0), options);
+  } catch (const InputError& e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
+TEST(Shares, AnEpochShowsEachExampleOnceAmongTheWorkers) {
+  std::multiset<int64_t> seen;
+  for (int worker = 0; worker < 3; ++worker) {
+    Shares shares(24, 4, worker, 3, 7);
+    ASSERT_EQ(shares.steps_per_epoch(), 2);
+    for (int64_t step = 2; step < 4; ++step) {  // the second epoch
+      const auto batch = shares.at(step);
+      for (int64_t i = 0; i < 4; ++i) seen.insert(batch[i].item<int64_t>());
+    }
+  }
+  EXPECT_EQ(seen.size(), 24u);
+  EXPECT_EQ(std::set<int64_t>(seen.begin(), seen.end()).size(), 24u);
+}
+
+TEST(Data, Cifar10IsReadAndCroppedToTheModel) {
+  const test::TempDir dir;
+  write(dir.path() / "data_batch_1.bin", cifar10(20));
+  write(dir.path() / "data_batch_2.bin", cifar10(20));
+  write(dir.path() / "test_batch.bin", cifar10(7));
+  const auto model = models::make_model("cnn7-small", 0);
+  DataOptions options;
+  options.batch_size = 8;
+  const auto data = open_data(dir.path().string(), *model, options);
+  EXPECT_EQ(data->steps_per_epoch(), 5);
+  const auto batch = data->training(3);
+  EXPECT_EQ(batch.input.sizes().vec(), (std::vector<int64_t>{8, 3, 28, 28}));
+  EXPECT_TRUE(torch::equal(batch.input, data->training(3).input)) << "a batch is a function of its step";
+  // An image is one colour here, so whatever crop it is still tells its label.
+  for (int64_t i = 0; i < 8; ++i) {
+    EXPECT_FLOAT_EQ(batch.input[i].min().item<float>(), batch.input[i].max().item<float>());
+  }
+  EXPECT_EQ(data->test_batches(), 1);
+  EXPECT_EQ(data->test(0).target.sizes().vec(), std::vector<int64_t>{7});
+  EXPECT_GT(model->loss(data->test(0)).item<double>(), 0);
+}
+
+TEST(Data, IdxImagesOfOneChannelFeedAColourModel) {
+  const test::TempDir dir;
+  for (const char* prefix : {"train", "t10k"}) {
+    const std::string header("\0\0\x08\x03\0\0\0\x04\0\0\0\x1c\0\0\0\x1c", 16);
+    write(dir.path() / (std::string(prefix) + "-images-idx3-ubyte"),
+          header + std::string(4 * 28 * 28, '\x05'));
+    write(dir.path() / (std::string(prefix) + "-labels-idx1-ubyte"),
+          std::string("\0\0\x08\x01\0\0\0\x04\0\1\2\3", 12));
+  }
+  DataOptions options;
+  options.batch_size = 4;
+  const auto data = open_data("idx:" + dir.path().string(), *models::make_model("cnn7-small", 0), options);
+  EXPECT_EQ(data->training(0).input.sizes().vec(), (std::vector<int64_t>{4, 3, 28, 28}));
+}
+
+TEST(Data, TextBecomesTheCommonestWords) {
+  const Vocabulary vocabulary("the cat the dog\n\nthe cat\n", 3);
+  EXPECT_EQ(vocabulary.words(), (std::vector<std::string>{"<unk>", "the", "<eos>"}));
+  const auto tokens = vocabulary.tokens("the bird\n");
+  EXPECT_TRUE(torch::equal(tokens, torch::tensor({1, 0, 2}, torch::kInt64)));
+}
+
+TEST(Data, TheNextWordIsTheTarget) {
+  const test::TempDir dir;
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += "w" + std::to_string(i % 50) + (i % 10 == 9 ? "\n" : " ");
+  write(dir.path() / "some.txt", text);
+  DataOptions options;
+  options.batch_size = 2;
+  const auto data =
+      open_data("text:" + (dir.path() / "some.txt").string(), *models::make_model("lstm-small", 0), options);
+  const auto batch = data->training(0);
+  EXPECT_TRUE(torch::equal(batch.input.narrow(1, 1, batch.input.size(1) - 1),
+                           batch.target.narrow(1, 0, batch.target.size(1) - 1)));
+}
+
+TEST(Data, WhatDoesNotFitIsRefusedInOneLine) {
+  const test::TempDir dir;
+  EXPECT_NE(refusal(dir.path().string(), "cnn7-small").find("nothing known there; allowed: cifar10:FOLDER"),
+            std::string::npos);
+  write(dir.path() / "data_batch_1.bin", cifar10(5) + "x");
+  write(dir.path() / "test_batch.bin", cifar10(5));
+  EXPECT_NE(refusal(dir.path().string(), "cnn7-small").find("allowed: a multiple of 3073"),
+            std::string::npos);
+  write(dir.path() / "data_batch_1.bin", cifar10(5));
+  EXPECT_NE(refusal(dir.path().string(), "cnn7-small", 6).find("fewer than one batch of 6"),
+            std::string::npos);
+  EXPECT_NE(refusal(dir.path().string(), "lstm-small").find("holds images"), std::string::npos);
+  EXPECT_NE(refusal("text:/nowhere/at.txt", "lstm-small").find("/nowhere/at.txt"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace entrain
