@@ -68,6 +68,29 @@ class MatchTable {
     return oldest;
   }
 
+  // Takes out the receives that `accept` accepts.
+  template <typename Accept>
+  std::vector<PostedRecv> take_recvs(Accept accept) {
+    std::vector<PostedRecv> taken;
+    for (auto& [tag, slot] : slots_) {
+      std::erase_if(slot.recvs, [&](PostedRecv& recv) {
+        const bool takes = accept(recv);
+        if (takes) taken.push_back(std::move(recv));
+        return takes;
+      });
+    }
+    forget_empty();
+    return taken;
+  }
+  // Throws away the messages, by sender, that `accept` accepts.
+  template <typename Accept>
+  void erase_arrivals(Accept accept) {
+    for (auto& [tag, slot] : slots_) {
+      std::erase_if(slot.arrivals, [&](auto& each) { return accept(each.first, each.second); });
+    }
+    forget_empty();
+  }
+
   void clear() { slots_.clear(); }
   void clear_recvs() {
     for (auto& [tag, slot] : slots_) slot.recvs.clear();
@@ -80,6 +103,10 @@ class MatchTable {
   };
   void forget_if_empty(Tag tag, const Slot& slot) {
     if (slot.recvs.empty() && slot.arrivals.empty()) slots_.erase(tag);
+  }
+  void forget_empty() {
+    std::erase_if(slots_,
+                  [](const auto& each) { return each.second.recvs.empty() && each.second.arrivals.empty(); });
   }
   std::unordered_map<Tag, Slot> slots_;
 };

@@ -11,6 +11,7 @@
 // Failure: the first failure of a job wins. When a peer dies, is cut off, breaks the
 // protocol or lets a deadline pass, every posted operation of this rank, and every later
 // one, completes with that same PeerError, and the other peers are told the reason.
+// Unless losses are tolerated: see tolerate_losses().
 #pragma once
 
 #include <cstddef>
@@ -113,6 +114,17 @@ class Transport {
   // rank wait; `what` says for what. Blamed is the rank whose whole process has fallen silent, if there is
   // one: in a ring everyone waits for a neighbour, but only one of them is stopped.
   virtual void give_up(int suspect, const std::string& what) = 0;
+
+  // From now on a peer that dies, is cut off, ends its job or lets a deadline pass is lost, and no more:
+  // what needs that peer ends with a PeerError naming it, later operations on it do so at once, and all else
+  // goes on. A receive from any peer fails when no peer is left, or alone when its own deadline passes.
+  // Messages that had arrived are still delivered. A lost peer does not come back.
+  // Requires: every rank calls it, before it may have to. Thread-safe.
+  virtual void tolerate_losses() = 0;
+
+  // Seconds since the process of `peer` was last heard of: a living one says something every second, however
+  // busy its threads are. Infinite when the peer has ended or is lost. Thread-safe.
+  virtual double silence_s(int peer) const = 0;
 
   // Payload bytes sent to peers since the start (headers not counted).
   virtual uint64_t bytes_sent() const = 0;

@@ -59,6 +59,15 @@ std::pair<int, std::string> peer_error(Body body) {
   return {-2, "no PeerError"};
 }
 
+void barrier_of_two(Transport& t, int rank, int a, int b) {
+  if (rank != a && rank != b) return;
+  const int other = rank == a ? b : a;
+  Op out;
+  t.post_send(other, 77, {}, {.deadline = soon()}, out.done());
+  recv(t, other, 77, {.deadline = soon()});
+  out.get();
+}
+
 using Maker = std::vector<std::unique_ptr<Transport>> (*)(int world);
 struct Kind {
   const char* name;
@@ -344,6 +353,69 @@ TEST_P(TransportTest, WhatWasSentBeforeAnOrderlyCloseArrives) {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       EXPECT_TRUE(std::ranges::equal(recv(t, 0, 1, {.deadline = soon()}).bytes(), data));
     }
+  });
+}
+
+TEST_P(TransportTest, WhereLossesAreToleratedTheOthersGoOn) {
+  run(3, [&](int rank, Transport& t) {
+    t.tolerate_losses();
+    barrier(t, kControlTags, soon());
+    if (rank == 2) return t.close("disk full");
+    Op from_any;
+    if (rank == 0) t.post_recv(kAnyPeer, 8, {}, {.deadline = soon()}, from_any.done());
+    const auto [peer, text] = peer_error([&] { recv(t, 2, 1, {.deadline = soon()}); });
+    EXPECT_EQ(peer, 2);
+    EXPECT_THAT(text, AllOf(HasSubstr("rank 2"), HasSubstr("disk full")));
+    EXPECT_EQ(peer_error([&] { recv(t, 2, 2); }).second, text);  // at once: there is no deadline
+    EXPECT_EQ(peer_error([&] { send(t, 2, 3, as_bytes("x")); }).second, text);
+    EXPECT_GT(t.silence_s(2), 1e9);
+    EXPECT_LT(t.silence_s(1 - rank), 1e9);
+    for (Tag tag = 100; tag < 200; ++tag) {
+      if (rank == 0) send(t, 1, tag, as_bytes("x"), {.deadline = soon()});
+      recv(t, 1 - rank, tag, {.deadline = soon()});
+      if (rank == 1) send(t, 0, tag, as_bytes("y"), {.deadline = soon()});
+    }
+    if (rank == 1) send(t, 0, 8, as_bytes("z"), {.deadline = soon()});
+    if (rank == 0) {
+      EXPECT_EQ(from_any.get().peer, 1);
+    }
+  });
+}
+
+TEST_P(TransportTest, WhereLossesAreToleratedADeadlineEndsOnlyWhatNeedsThatPeer) {
+  run(3, [&](int rank, Transport& t) {
+    t.tolerate_losses();
+    barrier(t, kControlTags, soon());
+    if (rank == 0) {
+      // From any peer: nobody is to blame.
+      EXPECT_EQ(peer_error([&] { recv(t, kAnyPeer, 1, {.deadline = Deadline::after(0.1)}); }).first,
+                kAnyPeer);
+      const auto [peer, text] = peer_error([&] { recv(t, 2, 1, {.deadline = Deadline::after(0.1)}); });
+      EXPECT_EQ(peer, 2);
+      EXPECT_THAT(text, HasSubstr("gave up after"));
+      EXPECT_EQ(peer_error([&] { send(t, 2, 5, as_bytes("x")); }).second, text);
+    }
+    if (rank == 2) {
+      EXPECT_EQ(peer_error([&] { recv(t, 0, 1, {.deadline = soon()}); }).first, 0);  // it is lost to 2, too
+    }
+    barrier_of_two(t, rank, 0, 1);
+    barrier_of_two(t, rank, 1, 2);
+  });
+}
+
+TEST_P(TransportTest, WhereLossesAreToleratedWhatHadArrivedIsDeliveredAndNobodyLeftIsAnError) {
+  run(3, [&](int rank, Transport& t) {
+    t.tolerate_losses();
+    barrier(t, kControlTags, soon());
+    if (rank > 0) {
+      t.post_send(0, 1, {as_bytes("last words")}, {}, [](Result) {});
+      return;  // an orderly close
+    }
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(as_text(recv(t, kAnyPeer, 1, {.deadline = soon()}).bytes()), "last words");
+    }
+    EXPECT_THAT(peer_error([&] { recv(t, kAnyPeer, 1, {.deadline = soon()}); }).second,
+                HasSubstr("all other ranks have ended"));
   });
 }
 

@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <limits>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -51,10 +53,11 @@ class World {
     if (refuse(lock, rank, send)) return;
     Rank& receiver = ranks_[send.peer];
     const int peer = send.peer;
-    if (receiver.closed) {
-      const auto error = gone_error(rank, peer, describe_send(send));
+    if (is_gone(rank, peer)) {
+      const auto error = why_gone(rank, peer, describe_send(send));
       Endings endings;
-      endings.push_back({rank, std::move(send.done), {}});
+      endings.push_back({rank, std::move(send.done), {.peer = peer, .payload = {}, .error = error}});
+      if (tolerant_) return run(lock, std::move(endings));
       return end_with(lock, std::move(endings), error);
     }
     watch(send.deadline);
@@ -74,7 +77,10 @@ class World {
   void close(int rank, const std::string& reason) {
     std::unique_lock lock(mutex_);
     Rank& self = ranks_[rank];
-    if (!reason.empty() && !error_ && !self.closed) end_with(lock, {}, closed_error(rank, reason));
+    if (!reason.empty() && !error_ && !self.closed) {
+      self.reason = closed_error(rank, reason);
+      if (!tolerant_) end_with(lock, {}, self.reason);
+    }
     if (!lock) lock.lock();
     if (!self.closed) {
       self.closed = true;
@@ -88,9 +94,21 @@ class World {
     changed_.wait(lock, [&] { return self.transfers == 0 && self.endings.empty() && !self.draining; });
   }
 
-  void give_up(int suspect, const std::string& what) {
+  void give_up(int rank, int suspect, const std::string& what) {
     std::unique_lock lock(mutex_);
-    if (!error_) end_with(lock, {}, std::make_exception_ptr(PeerError(suspect, what)));
+    if (error_) return;
+    const auto error = std::make_exception_ptr(PeerError(suspect, what));
+    tolerant_ ? part(lock, rank, suspect, {}, error) : end_with(lock, {}, error);
+  }
+
+  void tolerate_losses() {
+    std::lock_guard lock(mutex_);
+    tolerant_ = true;
+  }
+
+  double silence_s(int rank, int peer) {
+    std::lock_guard lock(mutex_);
+    return error_ || is_gone(rank, peer) ? std::numeric_limits<double>::infinity() : 0;
   }
 
   uint64_t bytes_sent(int rank) const { return ranks_[rank].bytes_sent; }
@@ -99,10 +117,18 @@ class World {
   struct Rank {
     MatchTable<Arrival> table;
     bool closed = false;
-    int transfers = 0;           // copies under way that end in a callback of this rank
-    std::deque<Ending> endings;  // callbacks to run, and whether a thread does so
+    std::exception_ptr reason;               // why it closed, when not in order
+    std::map<int, std::exception_ptr> lost;  // peers it has parted from, and why
+    int transfers = 0;                       // copies under way that end in a callback of this rank
+    std::deque<Ending> endings;              // callbacks to run, and whether a thread does so
     bool draining = false;
     std::atomic<uint64_t> bytes_sent = 0;
+  };
+
+  // An operation whose deadline has passed.
+  struct Late {
+    int rank, peer;
+    std::exception_ptr error;
   };
 
   // Ends an operation at once when the job has failed or the rank is closed.
@@ -124,6 +150,7 @@ class World {
       if (arrival.send) endings.push_back({sender, std::move(arrival.send->done), {}});
       const auto error = size_error(receiver, recv, sender, size);
       endings.push_back({receiver, std::move(recv.done), {}});
+      if (tolerant_) return part(lock, receiver, sender, std::move(endings), error);
       return end_with(lock, std::move(endings), error);
     }
     ++ranks_[sender].transfers, ++ranks_[receiver].transfers;
@@ -164,6 +191,53 @@ class World {
     run(lock, std::move(endings));
   }
 
+  bool is_gone(int rank, int peer) const {
+    if (peer != kAnyPeer) return ranks_[peer].closed || ranks_[rank].lost.contains(peer);
+    for (int other = 0; other < size(); ++other) {
+      if (other != rank && !is_gone(rank, other)) return false;
+    }
+    return true;
+  }
+
+  std::exception_ptr why_gone(int rank, int peer, const std::string& description) const {
+    if (peer != kAnyPeer) {
+      const auto lost = ranks_[rank].lost.find(peer);
+      if (lost != ranks_[rank].lost.end()) return lost->second;
+      if (ranks_[peer].reason) return ranks_[peer].reason;
+    }
+    return gone_error(rank, peer, description);
+  }
+
+  // Where losses are tolerated: `rank` has lost `peer`, and so `peer` has lost `rank`. Unlocks.
+  void part(std::unique_lock<std::mutex>& lock, int rank, int peer, Endings endings,
+            std::exception_ptr error) {
+    for (Ending& ending : endings) ending.result.error = error;
+    ranks_[rank].lost.emplace(peer, error);
+    ranks_[peer].lost.emplace(rank, std::make_exception_ptr(PeerError(
+                                        rank, fmt::format("rank {} has given rank {} up", rank, peer))));
+    take_hopeless(endings);
+    run(lock, std::move(endings));
+  }
+
+  // What nobody is left to answer, each with its own peer's reason.
+  void take_hopeless(Endings& endings) {
+    const auto end = [&](int rank, int peer, Done done, const std::string& description) {
+      const auto error = why_gone(rank, peer, description);
+      endings.push_back({rank, std::move(done), {.peer = peer, .payload = {}, .error = error}});
+    };
+    for (int rank = 0; rank < size(); ++rank) {
+      auto& table = ranks_[rank].table;
+      for (auto& recv : table.take_recvs([&](const PostedRecv& each) { return is_gone(rank, each.peer); })) {
+        end(rank, recv.peer, std::move(recv.done), describe_recv(recv));
+      }
+      table.erase_arrivals([&](int sender, Arrival& arrival) {
+        if (!arrival.send || !is_gone(sender, rank)) return false;
+        end(sender, rank, std::move(arrival.send->done), describe_send(*arrival.send));
+        return true;
+      });
+    }
+  }
+
   // An orderly close: what was sent stays deliverable, as a copy; what was awaited ends.
   void end_own_operations(std::unique_lock<std::mutex>& lock, int rank) {
     Endings endings;
@@ -187,10 +261,13 @@ class World {
   // Unlocks when something fails.
   void fail_if_someone_is_gone(std::unique_lock<std::mutex>& lock, int rank) {
     if (error_) return;
-    bool all_gone = true;
-    for (int peer = 0; peer < size(); ++peer) all_gone &= peer == rank || ranks_[peer].closed;
-    const PostedRecv* hopeless = ranks_[rank].table.oldest_recv(
-        [&](const PostedRecv& recv) { return recv.peer == kAnyPeer ? all_gone : ranks_[recv.peer].closed; });
+    if (tolerant_) {
+      Endings endings;
+      take_hopeless(endings);
+      return endings.empty() ? void() : run(lock, std::move(endings));
+    }
+    const PostedRecv* hopeless =
+        ranks_[rank].table.oldest_recv([&](const PostedRecv& recv) { return is_gone(rank, recv.peer); });
     if (hopeless) return end_with(lock, {}, gone_error(rank, hopeless->peer, describe_recv(*hopeless)));
     if (!ranks_[rank].closed) return;
     std::exception_ptr untaken;  // a message to a rank that will never take it
@@ -253,12 +330,13 @@ class World {
   void check_deadlines(std::unique_lock<std::mutex>& lock) {
     next_check_ = Clock::time_point::max();
     const auto now = Clock::now();
-    std::exception_ptr error;
+    std::vector<Late> late;
     const auto look = [&](int rank, const Posted& op, const auto& describe) {
       if (op.deadline.when() > now) {
         next_check_ = std::min(next_check_, op.deadline.when());
-      } else if (!error) {
-        error = std::make_exception_ptr(PeerError(op.peer, deadline_text(rank, op, describe(op))));
+      } else {
+        const std::string text = deadline_text(rank, op, describe(op));
+        late.push_back({rank, op.peer, std::make_exception_ptr(PeerError(op.peer, text))});
       }
     };
     for (int rank = 0; rank < size(); ++rank) {
@@ -267,13 +345,32 @@ class World {
         if (arrival.send) look(sender, *arrival.send, describe_send);
       });
     }
-    if (error) end_with(lock, {}, error);
+    if (late.empty()) return;
+    tolerant_ ? lose_late(lock, late) : end_with(lock, {}, late[0].error);
+  }
+
+  // Nobody in particular is to blame for a receive from any peer: it ends alone.
+  void lose_late(std::unique_lock<std::mutex>& lock, const std::vector<Late>& late) {
+    for (const auto& [rank, peer, error] : late) {
+      if (!lock) lock.lock();
+      if (peer != kAnyPeer) {
+        part(lock, rank, peer, {}, error);
+        continue;
+      }
+      Endings endings;
+      for (auto& recv : ranks_[rank].table.take_recvs(
+               [](const PostedRecv& each) { return each.peer == kAnyPeer && each.deadline.passed(); })) {
+        endings.push_back({rank, std::move(recv.done), {.peer = kAnyPeer, .payload = {}, .error = error}});
+      }
+      run(lock, std::move(endings));
+    }
   }
 
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   std::vector<Rank> ranks_;
   std::exception_ptr error_;
+  bool tolerant_ = false;  // one process, one mind: of all ranks as soon as one says so
   Clock::time_point next_check_ = Clock::time_point::max();
   bool stopping_ = false;
 
@@ -306,7 +403,9 @@ class InprocTransport : public Transport {
 
   void close(const std::string& reason) override { world_->close(rank_, reason); }
   // Ranks that are threads of one process are never stopped alone.
-  void give_up(int suspect, const std::string& what) override { world_->give_up(suspect, what); }
+  void give_up(int suspect, const std::string& what) override { world_->give_up(rank_, suspect, what); }
+  void tolerate_losses() override { world_->tolerate_losses(); }
+  double silence_s(int peer) const override { return world_->silence_s(rank_, peer); }
   uint64_t bytes_sent() const override { return world_->bytes_sent(rank_); }
 
  private:

@@ -162,7 +162,7 @@ std::vector<Bytes> TcpRank::on_header(Connection& c, const FrameHeader& header) 
         PeerError(c.peer, fmt::format("{} sent a message of {} bytes, which rank {} cannot hold", c.name,
                                       header.length, rank_)));
   }
-  fail(error);
+  fail_peer(c.peer, error);
   return {};
 }
 
@@ -174,6 +174,11 @@ void TcpRank::on_frame(Connection& c) {
     case FrameType::kPing:
       return;
     case FrameType::kAbort:
+      // Where losses are tolerated, whomever that peer blames: it is the one that ends.
+      if (tolerant_) {
+        return lose(
+            c, std::make_exception_ptr(PeerError(c.peer, fmt::format("{} ended: {}", c.name, c.control))));
+      }
       return fail(std::make_exception_ptr(PeerError(static_cast<int>(c.header.tag), c.control)));
     case FrameType::kData:
       break;
@@ -196,8 +201,9 @@ void TcpRank::deliver(PostedRecv recv, Incoming& incoming) {
     if (total_size(recv.into) == incoming.payload.size()) {
       copy_spans({incoming.payload.bytes()}, recv.into);
     } else {
-      fail(size_error(rank_, recv, incoming.peer, incoming.payload.size()));
-      result.error = error_;
+      result.error = size_error(rank_, recv, incoming.peer, incoming.payload.size());
+      fail_peer(incoming.peer, result.error);
+      if (failed_) result.error = error_;
     }
   }
   recv.done(std::move(result));

@@ -53,6 +53,61 @@ void TcpRank::fail(std::exception_ptr error) {
   for (Done& done : doomed) done({.peer = kAnyPeer, .payload = {}, .error = error});
 }
 
+// A failure that is one peer's: the job's, or where losses are tolerated, only that peer's.
+void TcpRank::fail_peer(int peer, std::exception_ptr error) {
+  if (!tolerant_ || peer == kAnyPeer) return fail(error);
+  lose(*connections_[peer], error);
+}
+
+// Only what needs this peer ends. A receive from any peer whose message is cut short waits for another.
+void TcpRank::lose(Connection& c, std::exception_ptr error) {
+  if (!c.socket) return;
+  c.reader.discard();  // before the callbacks: receivers' memory is theirs again
+  std::vector<Done> doomed;
+  std::optional<PostedRecv> cut_short;
+  std::shared_ptr<Incoming> other;
+  {
+    std::lock_guard lock(mutex_);
+    gone_[c.peer] = true;
+    lost_[c.peer] = error;
+    for (auto& [priority, frame] : queues_[c.peer]) {
+      if (frame.op) doomed.push_back(std::move(frame.op->done));
+    }
+    queues_[c.peer].clear();
+    table_.erase_arrivals([&](int peer, const auto& each) { return peer == c.peer && !each->complete; });
+    if (c.incoming) cut_short.swap(c.incoming->recv);
+    c.incoming.reset();
+    if (cut_short && cut_short->peer == kAnyPeer) {
+      watch(cut_short->deadline);
+      other = match(*cut_short);
+      if (!other) cut_short.reset();
+    }
+  }
+  for (OutFrame& frame : c.writer.take_all()) {
+    if (frame.op) doomed.push_back(std::move(frame.op->done));
+  }
+  c.socket.reset();
+  c.linger = Clock::time_point::max();
+  c.throttled = c.blocked = false;
+  if (cut_short && !other) doomed.push_back(std::move(cut_short->done));
+  for (Done& done : doomed) done({.peer = c.peer, .payload = {}, .error = error});
+  if (other) deliver(std::move(*cut_short), *other);
+  end_hopeless();
+}
+
+// Ends the receives that nobody is left to answer, each with its own peer's reason.
+void TcpRank::end_hopeless() {
+  std::vector<std::pair<PostedRecv, std::exception_ptr>> ended;
+  {
+    std::lock_guard lock(mutex_);
+    for (PostedRecv& recv : table_.take_recvs([&](const PostedRecv& each) { return is_gone(each.peer); })) {
+      const auto error = why_gone(recv.peer, describe_recv(recv));
+      ended.emplace_back(std::move(recv), error);
+    }
+  }
+  for (auto& [recv, error] : ended) recv.done({.peer = recv.peer, .payload = {}, .error = error});
+}
+
 void TcpRank::send_abort(Connection& c) {
   int culprit = rank_;
   std::string reason;
@@ -80,6 +135,7 @@ void TcpRank::send_abort(Connection& c) {
 
 // The peer's last byte has been read.
 void TcpRank::on_end(Connection& c, const std::string& how) {
+  if (!c.socket) return;  // what it said last had it lost
   c.eof = true;
   if (failed_) {
     if (c.writer.empty()) return drop(c);
@@ -87,6 +143,9 @@ void TcpRank::on_end(Connection& c, const std::string& how) {
   }
   const std::string need = describe_need(c);
   if (c.goodbye) {
+    if (tolerant_ && !c.shut) {
+      return lose(c, std::make_exception_ptr(PeerError(c.peer, fmt::format("{} has ended", c.name))));
+    }
     {
       std::lock_guard lock(mutex_);
       gone_[c.peer] = true;
@@ -99,7 +158,7 @@ void TcpRank::on_end(Connection& c, const std::string& how) {
   if (c.shut) return drop(c);  // both are leaving; it did so in a hurry
   std::string text = fmt::format("{} {}", c.name, how);
   if (!need.empty()) text += fmt::format(" while rank {} waited for: {}", rank_, need);
-  fail(std::make_exception_ptr(PeerError(c.peer, text)));
+  fail_peer(c.peer, std::make_exception_ptr(PeerError(c.peer, text)));
 }
 
 // What the peer said last may explain the error (an ABORT): read that first.
@@ -193,7 +252,7 @@ void TcpRank::begin_close(const std::string& reason) {
 std::exception_ptr TcpRank::blame(int suspect, const std::string& what) const {
   const Connection* silent = nullptr;
   for (const auto& c : connections_) {
-    if (c->socket && !c->goodbye && (!silent || c->heard < silent->heard)) silent = c.get();
+    if (c->socket && !c->goodbye && (!silent || c->heard.load() < silent->heard.load())) silent = c.get();
   }
   if (!silent || seconds_since(silent->heard) < kSilence_s) {
     return std::make_exception_ptr(PeerError(suspect, what));
@@ -205,17 +264,14 @@ std::exception_ptr TcpRank::blame(int suspect, const std::string& what) const {
 
 void TcpRank::check_deadlines() {
   const auto now = Clock::now();
-  std::optional<std::pair<int, std::string>> late;
+  std::vector<std::pair<int, std::string>> late;  // who, and what for
   {
     std::lock_guard lock(mutex_);
     if (now < next_check_) return;
     next_check_ = Clock::time_point::max();
     const auto look = [&](const Posted& op, auto describe) {
-      if (op.deadline.when() > now) {
-        watch(op.deadline);
-      } else if (!late) {
-        late.emplace(op.peer, deadline_text(rank_, op, describe(op)));
-      }
+      if (op.deadline.when() > now) return watch(op.deadline);
+      late.emplace_back(op.peer, deadline_text(rank_, op, describe(op)));
     };
     table_.for_each_recv([&](PostedRecv& recv) { look(recv, describe_recv); });
     for (auto& queue : queues_) {
@@ -228,7 +284,25 @@ void TcpRank::check_deadlines() {
       if (c->incoming && c->incoming->recv) look(*c->incoming->recv, describe_recv);
     }
   }
-  if (late) fail(blame(late->first, late->second));
+  if (late.empty()) return;
+  tolerant_ ? lose_late(late) : fail(blame(late[0].first, late[0].second));
+}
+
+// Nobody in particular is to blame for a receive from any peer: it ends alone.
+void TcpRank::lose_late(const std::vector<std::pair<int, std::string>>& late) {
+  for (const auto& [peer, text] : late) {
+    if (peer != kAnyPeer) lose(*connections_[peer], std::make_exception_ptr(PeerError(peer, text)));
+  }
+  std::vector<PostedRecv> ended;
+  {
+    std::lock_guard lock(mutex_);
+    ended = table_.take_recvs(
+        [](const PostedRecv& each) { return each.peer == kAnyPeer && each.deadline.passed(); });
+  }
+  for (PostedRecv& recv : ended) {
+    const std::string text = deadline_text(rank_, recv, describe_recv(recv));
+    recv.done({.peer = kAnyPeer, .payload = {}, .error = std::make_exception_ptr(PeerError(kAnyPeer, text))});
+  }
 }
 
 void TcpRank::check_lingering() {

@@ -2,6 +2,8 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
+#include <limits>
+
 #include "entrain/base/error.h"
 #include "entrain/transport/tcp/tcp_rank.h"
 
@@ -13,6 +15,7 @@ TcpRank::TcpRank(int rank, std::vector<Peer> peers, double shape_gbit)
       wakeup_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       queues_(peers.size()),
       gone_(peers.size()),
+      lost_(peers.size()),
       ingress_(shape_gbit),
       egress_(shape_gbit) {
   if (!epoll_ || !wakeup_) fail_errno("cannot create an epoll instance");
@@ -49,7 +52,14 @@ void TcpRank::post_send(int peer, Tag tag, std::vector<ConstBytes> data, SendOpt
   if (refuse(lock, frame.op->done)) return;
   watch(options.deadline);
   if (gone_[peer]) {
-    add_task(lock, [this, error = gone_error(rank_, peer, describe_send(*frame.op))] { fail(error); });
+    const auto error = why_gone(peer, describe_send(*frame.op));
+    if (tolerant_) {
+      add_task(lock, [peer, error, done = std::move(frame.op->done)] {
+        done({.peer = peer, .payload = {}, .error = error});
+      });
+      return wake(lock);
+    }
+    add_task(lock, [this, error] { fail(error); });
   }
   queues_[peer].emplace(options.priority, std::move(frame));
   dirty_.push_back(peer);
@@ -67,20 +77,24 @@ void TcpRank::post_recv(int peer, Tag tag, std::vector<Bytes> into, RecvOptions 
   // A receive gives the I/O thread nothing to do, unless it sleeps beyond this deadline.
   const bool urgent = options.deadline.when() < next_check_;
   watch(options.deadline);
+  if (const auto complete = match(recv)) {
+    add_task(lock, [this, recv = std::move(recv), complete] { deliver(recv, *complete); });
+    return wake(lock);
+  }
+  if (gone) {
+    add_task(lock, [this, gone] { tolerant_ ? end_hopeless() : fail(gone); });
+  }
+  if (gone || urgent) wake(lock);
+}
+
+// Finds the message of a receive: returned when it is complete (`recv` is then untouched), else `recv` waits
+// for it. With the lock held.
+std::shared_ptr<TcpRank::Incoming> TcpRank::match(PostedRecv& recv) {
   auto arrival = table_.post(recv);
-  if (!arrival) {
-    if (gone) add_task(lock, [this, gone] { fail(gone); });
-    if (gone || urgent) wake(lock);
-    return;
-  }
-  std::shared_ptr<Incoming> incoming = std::move(arrival->second);
-  if (incoming->complete) {
-    add_task(lock, [this, recv = std::move(recv), incoming] { deliver(recv, *incoming); });
-    wake(lock);
-  } else {
-    incoming->recv = std::move(recv);
-    if (urgent) wake(lock);
-  }
+  if (!arrival) return nullptr;
+  if (arrival->second->complete) return std::move(arrival->second);
+  arrival->second->recv = std::move(recv);
+  return nullptr;
 }
 
 void TcpRank::close(const std::string& reason) {
@@ -100,7 +114,7 @@ void TcpRank::close(const std::string& reason) {
 void TcpRank::give_up(int suspect, const std::string& what) {
   std::unique_lock lock(mutex_);
   if (close_requested_ || error_) return;
-  add_task(lock, [this, suspect, what] { fail(blame(suspect, what)); });
+  add_task(lock, [this, suspect, what] { fail_peer(suspect, blame(suspect, what)); });
   wake(lock);
 }
 
@@ -138,6 +152,18 @@ bool TcpRank::is_gone(int peer) const {
     if (other != rank_ && !gone_[other]) return false;
   }
   return true;
+}
+
+std::exception_ptr TcpRank::why_gone(int peer, const std::string& description) const {
+  return peer != kAnyPeer && lost_[peer] ? lost_[peer] : gone_error(rank_, peer, description);
+}
+
+double TcpRank::silence_s(int peer) const {
+  {
+    std::lock_guard lock(mutex_);
+    if (error_ || gone_[peer]) return std::numeric_limits<double>::infinity();
+  }
+  return seconds_since(connections_[peer]->heard.load());
 }
 
 }  // namespace entrain::transport

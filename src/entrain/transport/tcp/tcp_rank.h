@@ -38,6 +38,8 @@ class TcpRank final : public Transport {
   void post_recv(int peer, Tag tag, std::vector<Bytes> into, RecvOptions options, Done done) override;
   void close(const std::string& reason) override;
   void give_up(int suspect, const std::string& what) override;
+  void tolerate_losses() override { tolerant_ = true; }
+  double silence_s(int peer) const override;
   uint64_t bytes_sent() const override { return bytes_sent_; }
 
  private:
@@ -71,7 +73,7 @@ class TcpRank final : public Transport {
     std::string control;                 // when it is not
     bool goodbye = false;                // the peer ended in order
     bool eof = false;
-    Clock::time_point heard = Clock::now();  // anything, a ping at least
+    std::atomic<Clock::time_point> heard = Clock::now();  // anything, a ping at least
 
     FrameWriter writer;
     bool blocked = false;    // waits for the socket to take more
@@ -86,6 +88,8 @@ class TcpRank final : public Transport {
   void add_task(std::unique_lock<std::mutex>& lock, std::function<void()> task);
   void wake(std::unique_lock<std::mutex>& lock);
   bool is_gone(int peer) const;
+  std::exception_ptr why_gone(int peer, const std::string& description) const;
+  std::shared_ptr<Incoming> match(PostedRecv& recv);
   void watch(Deadline deadline) { next_check_ = std::min(next_check_, deadline.when()); }
 
   // event_loop.cc
@@ -107,6 +111,9 @@ class TcpRank final : public Transport {
 
   // failure.cc
   void fail(std::exception_ptr error);
+  void fail_peer(int peer, std::exception_ptr error);
+  void lose(Connection& c, std::exception_ptr error);
+  void end_hopeless();
   void send_abort(Connection& c);
   void on_end(Connection& c, const std::string& how);
   void on_write_error(Connection& c, int code);
@@ -116,21 +123,24 @@ class TcpRank final : public Transport {
   void begin_close(const std::string& reason);
   std::exception_ptr blame(int suspect, const std::string& what) const;
   void check_deadlines();
+  void lose_late(const std::vector<std::pair<int, std::string>>& late);
   void check_lingering();
   bool finished() const;
 
   const int rank_;
   const std::shared_ptr<BufferPool> pool_ = std::make_shared<BufferPool>();
   std::atomic<uint64_t> bytes_sent_ = 0;
+  std::atomic<bool> tolerant_ = false;
   Fd epoll_;
   Fd wakeup_;  // eventfd
 
-  std::mutex mutex_;  // guards the group below
+  mutable std::mutex mutex_;  // guards the group below
   MatchTable<std::shared_ptr<Incoming>> table_;
   std::vector<std::multimap<int, OutFrame>> queues_;  // by peer; key: priority, equal keys stay in order
   std::vector<int> dirty_;                            // peers with something new to send
   std::vector<std::function<void()>> tasks_;          // for the I/O thread
-  std::vector<bool> gone_;                            // peers that ended in order
+  std::vector<bool> gone_;                            // peers that ended in order, or are lost
+  std::vector<std::exception_ptr> lost_;              // why, of those that are lost
   std::exception_ptr error_;                          // the first failure; written by the I/O thread only
   Clock::time_point next_check_ = Clock::time_point::max();  // never later than any deadline
   bool sleeping_ = false;

@@ -113,6 +113,68 @@ TEST(Tcp, AnAbortIsBelievedOverTheEndOfFileThatFollows) {
   });
 }
 
+void tolerate(HalfWorld& world) {
+  for (auto& rank : world.ranks) rank->tolerate_losses();
+}
+
+// Where losses are tolerated ranks 0 and 1 must lose rank 2, and go on with each other.
+void expect_both_go_on(HalfWorld& world, const std::string& text) {
+  testing::run_ranks(std::move(world.ranks), [&](int rank, Transport& t) {
+    std::vector<std::byte> into(1'000'000);  // what rank 2 may have begun to send
+    std::promise<Result> from_any;
+    t.post_recv(kAnyPeer, 5, {into}, {.deadline = soon()},
+                [&](Result r) { from_any.set_value(std::move(r)); });
+    try {
+      recv(t, 2, 6, {.deadline = soon()});
+      FAIL() << "rank " << rank << " received something";
+    } catch (const PeerError& e) {
+      EXPECT_EQ(e.peer(), 2) << e.what();
+      EXPECT_THAT(e.what(), HasSubstr(text));
+    }
+    EXPECT_THROW(send(t, 2, 6, {}), PeerError);
+    const std::vector<std::byte> mine(into.size(), std::byte{7});
+    send(t, 1 - rank, 5, mine, {.deadline = soon()});
+    const Result result = from_any.get_future().get();
+    EXPECT_EQ(result.peer, 1 - rank);
+    EXPECT_FALSE(result.error);
+    EXPECT_EQ(into, mine);
+    send(t, 1 - rank, 9, {}, {.deadline = soon()});
+    recv(t, 1 - rank, 9, {.deadline = soon()});
+  });
+}
+
+TEST(Tcp, WhereLossesAreToleratedAPeerThatVanishesIsDropped) {
+  HalfWorld world;
+  tolerate(world);
+  world.sockets.clear();
+  expect_both_go_on(world, "closed the connection");
+}
+
+TEST(Tcp, WhereLossesAreToleratedAMessageCutShortIsForgotten) {
+  HalfWorld world;
+  tolerate(world);
+  const auto wire = FrameHeader{FrameType::kData, 5, 1'000'000}.encode();
+  for (Fd& socket : world.sockets) {
+    ::send(socket.get(), wire.data(), wire.size(), MSG_NOSIGNAL);
+    ::send(socket.get(), wire.data(), wire.size(), MSG_NOSIGNAL);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  world.sockets.clear();
+  expect_both_go_on(world, "closed the connection");
+}
+
+TEST(Tcp, WhereLossesAreToleratedAnAbortLosesOnlyWhoSentIt) {
+  HalfWorld world;
+  tolerate(world);
+  const std::string reason = "rank 1 is cut off";
+  const auto wire = FrameHeader{FrameType::kAbort, 1, reason.size()}.encode();
+  for (Fd& socket : world.sockets) {
+    ::send(socket.get(), wire.data(), wire.size(), MSG_NOSIGNAL);
+    ::send(socket.get(), reason.data(), reason.size(), MSG_NOSIGNAL);
+  }
+  expect_both_go_on(world, reason);
+}
+
 TEST(Tcp, UrgentMessagesOvertakeQueuedOnes) {
   // Rank 2 does not read, so that a queue builds up; then reads all and looks at the order.
   HalfWorld world;
