@@ -10,6 +10,7 @@
 #include "entrain/models/registry.h"
 #include "entrain/strategy/builders/registry.h"
 #include "entrain/strategy/stored.h"
+#include "entrain/trainer/apart.h"
 #include "entrain/trainer/checkpoint.h"
 #include "entrain/trainer/train.h"
 #include "optimizer_flags.h"
@@ -153,6 +154,11 @@ std::unique_ptr<AutoPilot> make_pilot(const TrainOptions& train, const cluster::
   return std::make_unique<AutoPilot>(cluster, std::move(options));
 }
 
+// Asynchronous rules go on without a worker that is lost, unless it keeps what they share.
+int essential_rank(const Command& command) {
+  return command.train.optimizer.asynchronous() ? centre_of(cluster::parse(command.cluster)) : -1;
+}
+
 int run(Command& command) {
   command.train.optimizer = command.optimizer.settings(command.train.strategy);
   command.auto_tune = command.train.strategy == "auto";
@@ -160,26 +166,29 @@ int run(Command& command) {
   if (command.train.out.empty()) command.train.out = command.train.resume;  // go on where it was
   if (std::getenv("ENTRAIN_RANK") == nullptr) check(command);               // the launcher's business
   for (const auto& text : command.switches) command.train.switches.push_back(parse_switch(text));
-  return run_on_ranks(command.cluster, command.timeout_s, [&](Context& context) {
-    std::signal(SIGINT, [](int) { request_stop(); });
-    std::signal(SIGTERM, [](int) { request_stop(); });
-    std::unique_ptr<AutoPilot> pilot;
-    if (command.auto_tune && context.rank() == 0) {
-      pilot = make_pilot(command.train, context.cluster);
-      command.train.pilot = pilot.get();
-    }
-    const TrainReport report = train(context, command.train);
-    if (context.rank() != 0) return 0;
-    if (report.step_times.empty()) fail("interrupted before a step was measured");
-    auto json = to_json(report, command);
-    if (pilot) json["auto"] = pilot->summary();
-    if (command.json) {
-      fmt::print("{}\n", json.dump(2));
-    } else {
-      print_table(json);
-    }
-    return 0;
-  });
+  return run_on_ranks(
+      command.cluster, command.timeout_s,
+      [&](Context& context) {
+        std::signal(SIGINT, [](int) { request_stop(); });
+        std::signal(SIGTERM, [](int) { request_stop(); });
+        std::unique_ptr<AutoPilot> pilot;
+        if (command.auto_tune && context.rank() == 0) {
+          pilot = make_pilot(command.train, context.cluster);
+          command.train.pilot = pilot.get();
+        }
+        const TrainReport report = train(context, command.train);
+        if (context.rank() != 0) return 0;
+        if (report.step_times.empty()) fail("interrupted before a step was measured");
+        auto json = to_json(report, command);
+        if (pilot) json["auto"] = pilot->summary();
+        if (command.json) {
+          fmt::print("{}\n", json.dump(2));
+        } else {
+          print_table(json);
+        }
+        return 0;
+      },
+      essential_rank(command));
 }
 
 }  // namespace

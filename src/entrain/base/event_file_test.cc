@@ -37,7 +37,7 @@ TEST(EventFile, HoldsScalarsAsTensorBoardReadsThem) {
   double wall = 0;
   std::memcpy(&wall, data.data() + 1, 8);
   EXPECT_EQ(wall, 1234.5);
-  const std::string rest("\x10\xac\x02\x2a\x0d\x0a\x0b\x0a\x04loss\x15\x00\x00\x00\x3f", 20);
+  const std::string rest("\x10\xac\x02\x2a\x0d\x0a\x0b\x0a\x04loss\x15\x00\x00\x00\x3f", 18);
   EXPECT_EQ(data.substr(9), rest);
 }
 

@@ -29,14 +29,6 @@ constexpr transport::Tag kTestTag = transport::kControlTags + 22;
 
 using strategy::Optimizer;
 
-// A host that only serves, if there is one, else rank 0.
-int centre_of(const cluster::Cluster& cluster) {
-  for (int rank = 0; rank < cluster.world(); ++rank) {
-    if (!cluster.is_worker(rank)) return rank;
-  }
-  return 0;
-}
-
 // One worker's run.
 class ApartTraining {
  public:
@@ -334,7 +326,7 @@ TrainReport train_apart(Context& context, const TrainOptions& options) {
   if (context.trains()) return ApartTraining(context, options).run();
   if (options.optimizer.asynchronous()) {
     optim::serve_centre(options.optimizer, *context.transport, worker_ranks(context.cluster),
-                        context.job.timeout_s);
+                        context.job.timeout_s, make_groups(options.optimizer.groups, context.cluster));
   }
   return {};
 }

@@ -17,6 +17,9 @@ namespace entrain {
 // The workers' ranks by group, as settings.groups says. Throws InputError for more groups than workers.
 std::vector<std::vector<int>> make_groups(const std::string& groups, const cluster::Cluster& cluster);
 
+// The rank that keeps what asynchronous workers share: a host that only serves, if there is one, else rank 0.
+int centre_of(const cluster::Cluster& cluster);
+
 // Collective over all ranks, servers too. The report is filled on rank 0.
 TrainReport train_apart(Context& context, const TrainOptions& options);
 

@@ -1,5 +1,7 @@
 #include "entrain/trainer/apart_records.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <nlohmann/json.hpp>
 

@@ -2,17 +2,21 @@
 
 #include "entrain/base/error.h"
 #include "entrain/trainer/apart.h"
+#include "entrain/trainer/worker_talk.h"
 
 namespace entrain {
 
-std::vector<std::vector<int>> make_groups(const std::string& groups, const cluster::Cluster& cluster) {
-  std::vector<int> workers;
-  std::map<int, std::vector<int>> by_host;
+int centre_of(const cluster::Cluster& cluster) {
   for (int rank = 0; rank < cluster.world(); ++rank) {
-    if (!cluster.is_worker(rank)) continue;
-    workers.push_back(rank);
-    by_host[cluster.host_of(rank)].push_back(rank);
+    if (!cluster.is_worker(rank)) return rank;
   }
+  return 0;
+}
+
+std::vector<std::vector<int>> make_groups(const std::string& groups, const cluster::Cluster& cluster) {
+  const std::vector<int> workers = worker_ranks(cluster);
+  std::map<int, std::vector<int>> by_host;
+  for (const int rank : workers) by_host[cluster.host_of(rank)].push_back(rank);
   if (groups == "one" || (groups == "hosts" && by_host.size() == workers.size())) return {workers};
   std::vector<std::vector<int>> result;
   if (groups == "hosts") {

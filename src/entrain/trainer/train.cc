@@ -21,6 +21,7 @@
 #include "entrain/trainer/data/data.h"
 #include "entrain/trainer/distributed.h"
 #include "entrain/trainer/examiner.h"
+#include "entrain/trainer/hogwild_training.h"
 #include "entrain/trainer/server.h"
 
 namespace entrain {
@@ -291,6 +292,7 @@ double quantile(std::vector<double> values, double p) {
 }
 
 TrainReport train(Context& context, const TrainOptions& options) {
+  if (options.optimizer.rule == "hogwild") return train_hogwild(context, options);
   if (options.optimizer.apart()) return train_apart(context, options);
   if (context.trains()) return Training(context, options).run();
   serve(context);

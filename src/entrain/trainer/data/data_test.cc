@@ -1,5 +1,6 @@
 #include "entrain/trainer/data/data.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -79,14 +80,15 @@ TEST(Data, IdxImagesOfOneChannelFeedAColourModel) {
   const test::TempDir dir;
   for (const char* prefix : {"train", "t10k"}) {
     const std::string header("\0\0\x08\x03\0\0\0\x04\0\0\0\x1c\0\0\0\x1c", 16);
-    write(dir.path() / (std::string(prefix) + "-images-idx3-ubyte"),
-          header + std::string(4 * 28 * 28, '\x05'));
-    write(dir.path() / (std::string(prefix) + "-labels-idx1-ubyte"),
+    write(dir.path() / fmt::format("{}-images-idx3-ubyte", prefix),
+          std::string(header).append(4 * 28 * 28, '\x05'));
+    write(dir.path() / fmt::format("{}-labels-idx1-ubyte", prefix),
           std::string("\0\0\x08\x01\0\0\0\x04\0\1\2\3", 12));
   }
   DataOptions options;
   options.batch_size = 4;
-  const auto data = open_data("idx:" + dir.path().string(), *models::make_model("cnn7-small", 0), options);
+  const auto data =
+      open_data(fmt::format("idx:{}", dir.path().string()), *models::make_model("cnn7-small", 0), options);
   EXPECT_EQ(data->training(0).input.sizes().vec(), (std::vector<int64_t>{4, 3, 28, 28}));
 }
 
@@ -100,12 +102,12 @@ TEST(Data, TextBecomesTheCommonestWords) {
 TEST(Data, TheNextWordIsTheTarget) {
   const test::TempDir dir;
   std::string text;
-  for (int i = 0; i < 400; ++i) text += "w" + std::to_string(i % 50) + (i % 10 == 9 ? "\n" : " ");
+  for (int i = 0; i < 400; ++i) text += fmt::format("w{}{}", i % 50, i % 10 == 9 ? "\n" : " ");
   write(dir.path() / "some.txt", text);
   DataOptions options;
   options.batch_size = 2;
-  const auto data =
-      open_data("text:" + (dir.path() / "some.txt").string(), *models::make_model("lstm-small", 0), options);
+  const auto data = open_data(fmt::format("text:{}", (dir.path() / "some.txt").string()),
+                              *models::make_model("lstm-small", 0), options);
   const auto batch = data->training(0);
   EXPECT_TRUE(torch::equal(batch.input.narrow(1, 1, batch.input.size(1) - 1),
                            batch.target.narrow(1, 0, batch.target.size(1) - 1)));
@@ -115,7 +117,7 @@ TEST(Data, WhatDoesNotFitIsRefusedInOneLine) {
   const test::TempDir dir;
   EXPECT_NE(refusal(dir.path().string(), "cnn7-small").find("nothing known there; allowed: cifar10:FOLDER"),
             std::string::npos);
-  write(dir.path() / "data_batch_1.bin", cifar10(5) + "x");
+  write(dir.path() / "data_batch_1.bin", cifar10(5).append("x"));
   write(dir.path() / "test_batch.bin", cifar10(5));
   EXPECT_NE(refusal(dir.path().string(), "cnn7-small").find("allowed: a multiple of 3073"),
             std::string::npos);

@@ -1,0 +1,100 @@
+#include "entrain/trainer/hogwild_training.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "entrain/base/error.h"
+#include "entrain/base/progress.h"
+#include "entrain/models/registry.h"
+#include "entrain/optim/base.h"
+#include "entrain/optim/hogwild.h"
+#include "entrain/optim/worker.h"
+#include "entrain/trainer/apart_records.h"
+#include "entrain/trainer/examiner.h"
+
+namespace entrain {
+namespace {
+
+// What one thread owns. The parameters are views of the shared vector.
+struct Replica {
+  std::shared_ptr<models::Model> model;
+  std::unique_ptr<torch::optim::Optimizer> base;
+  std::unique_ptr<Data> data;
+  int64_t position = 0;
+};
+
+std::vector<Replica> make_replicas(const TrainOptions& options, torch::Tensor& x) {
+  std::vector<Replica> replicas(static_cast<size_t>(options.optimizer.threads));
+  const int threads = options.optimizer.threads;
+  for (int i = 0; i < threads; ++i) {
+    Replica& replica = replicas[static_cast<size_t>(i)];
+    replica.model = models::make_model(options.model, options.seed);
+    if (i == 0) {
+      x = optim::flatten(replica.model->parameters());
+    } else {
+      optim::share(x, replica.model->parameters());
+    }
+    replica.base = optim::make_base(options.optimizer, replica.model->parameters(), i, threads);
+    replica.data = open_data(options.data, *replica.model,
+                             {options.batch_size, options.seed, i, threads, true, torch::kCPU});
+  }
+  return replicas;
+}
+
+}  // namespace
+
+TrainReport train_hogwild(Context& context, const TrainOptions& options) {
+  if (context.world() != 1) {
+    bad_input(
+        "--optimizer hogwild: its workers are threads of one process; allowed: --cluster local:1 --threads "
+        "{}",
+        context.world());
+  }
+  torch::Tensor x;
+  std::vector<Replica> replicas = make_replicas(options, x);
+  std::vector<optim::HogwildReplica> threads;
+  for (Replica& replica : replicas) {
+    threads.push_back({replica.model->parameters(), replica.base.get(), [&replica] {
+                         return replica.model->loss(replica.data->training(replica.position++));
+                       }});
+  }
+  const auto count = static_cast<int64_t>(replicas.size());
+  const int64_t steps = options.steps * count;
+  ApartRecords records(options.out, 0, options.optimizer);
+  Examiner examiner(options.model, torch::kCPU, *replicas[0].data);
+  TrainReport report;
+  std::atomic<bool> stop = false;
+  Progress progress("step", steps, options.progress);
+  const auto begin = Clock::now();
+  auto last = begin;
+  optim::run_hogwild(
+      threads, steps,
+      [&](int, int64_t step, double loss) {
+        const auto now = Clock::now();
+        report.step_times.push_back(static_cast<double>(count) * Seconds(now - last).count());
+        last = now;
+        if (report.step_times.size() == 1) report.first_loss = loss;
+        report.last_loss = loss;
+        records.step(step, seconds_since(begin), loss, {}, 0);
+        progress.update(step + 1, fmt::format("loss {:.4f}", loss));
+        if (stop_was_requested()) report.interrupted = true;
+        if (stop_was_requested() || (options.seconds > 0 && seconds_since(begin) >= options.seconds))
+          stop = true;
+      },
+      &stop);
+  report.total_time = seconds_since(begin);
+  report.strategy_id = options.optimizer.rule;
+  report.comm_share = 0;
+  report.bytes_sent = {0};
+  report.compute_time = report.step_times.empty() ? 0 : quantile(report.step_times, 0.5);
+  if (!options.data.empty() || options.test_every > 0) {
+    const auto verdict = examiner.examine(x, options.bn_recompute, 0, replicas[0].model->buffers());
+    report.tests.push_back(
+        {options.steps, report.total_time, verdict.loss, verdict.error, report.last_loss, {}});
+    records.test(report.tests.back());
+  }
+  return report;
+}
+
+}  // namespace entrain
