@@ -4,21 +4,34 @@
 
 #include <torch/torch.h>
 
+#include <atomic>
+#include <condition_variable>
+#include <deque>
 #include <functional>
 #include <future>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
 #include <vector>
 
+#include "entrain/collective/executor.h"
 #include "entrain/transport/transport.h"
 
 namespace entrain::optim {
 
-// Same calls in the same order on each of `ranks`, on one thread. Throws PeerError. Tensors: contiguous, on
-// the CPU or a GPU (staged through host memory).
+// Same calls in the same order on each of `ranks`, on one thread. Throws PeerError: of the rank that let this
+// one wait `timeout_s`, or is lost. Tensors: contiguous floats, on the CPU or a GPU (staged through host
+// memory).
 class Crew {
  public:
-  // `number` tells crews of one job apart (their tags). The transport outlives it.
+  // `number` (below 2^14) tells crews of one job apart (their tags); crews without a common rank may share
+  // it. `ranks` hold this one. The transport outlives the crew, which closes it when destroyed in the middle
+  // of an exchange.
   Crew(transport::Transport& transport, std::vector<int> ranks, int number, double timeout_s);
   ~Crew();
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
 
   int index() const { return index_; }  // of this rank in ranks()
   int count() const { return static_cast<int>(ranks_.size()); }
@@ -37,6 +50,10 @@ class Crew {
 
  private:
   transport::Tag next_tag();
+  // Runs `schedule`, kept under `name` for the next time, on `bytes` of `message`.
+  void run(const std::string& name, const std::function<collective::Schedule()>& schedule,
+           const torch::Tensor& message, collective::Type type);
+  void work();  // the thread of beside()
 
   transport::Transport& transport_;
   std::vector<int> ranks_;
@@ -44,6 +61,20 @@ class Crew {
   int number_ = 0;
   uint64_t calls_ = 0;
   double timeout_s_ = 0;
+
+  // Callbacks of a run that failed may still come: all of it lives until the transport is closed.
+  collective::EventLoop loop_;
+  std::map<std::string, collective::Program> programs_;
+  torch::Tensor under_way_;
+  std::atomic<bool> running_ = false;  // a run has begun and not ended well
+
+  std::atomic<int> unfinished_ = 0;  // exchanges beside
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::packaged_task<void()>> tasks_;  // guarded by mutex_
+  bool stopped_ = false;                          // guarded by mutex_
+  std::thread thread_;                            // started by the first beside()
 };
 
 }  // namespace entrain::optim

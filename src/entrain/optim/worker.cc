@@ -14,7 +14,8 @@ torch::Tensor flatten(const std::vector<torch::Tensor>& parameters) {
         p.device() != first.device()) {
       bad_input(
           "parameter {} is {} on {}; training apart needs dense parameters all like the first, {} on {}", i,
-          p.dtype().name(), p.device().str(), first.dtype().name(), first.device().str());
+          torch::toString(p.scalar_type()), p.device().str(), torch::toString(first.scalar_type()),
+          first.device().str());
     }
     count += p.numel();
   }

@@ -23,6 +23,7 @@ struct Worker {
   int centre = 0;                        // the rank that keeps what asynchronous rules share
   double timeout_s = 120;                // of one exchange
   uint64_t seed = 0;                     // of rules that draw; the same on all workers
+  int64_t epoch_steps = 400;             // of one worker: Parle anneals by the epoch
 };
 
 }  // namespace entrain::optim
