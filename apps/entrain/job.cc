@@ -113,9 +113,10 @@ std::unique_ptr<Process> start_rank(int rank, const cluster::Cluster& cluster,
   return std::make_unique<Process>(process);
 }
 
-int exit_code(const GroupEnd& end) {
+int exit_code(const GroupEnd& end, int essential) {
   if (end.signal != 0) return 128 + end.signal;
   if (end.first_failed < 0) return 0;
+  if (essential >= 0) return end.codes[essential] == 2 ? 2 : 1;
   return std::find(end.codes.begin(), end.codes.end(), 2) != end.codes.end() ? 2 : 1;
 }
 
@@ -153,7 +154,14 @@ int run_job(const cluster::Cluster& cluster, const std::vector<std::string>& arg
     if (!explained) fmt::print(stderr, "entrain: {}\n", what);
     meeting.server->abort(what);
   };
-  return exit_code(supervise(ranks, signals, supervision));
+  supervision.essential = options.essential_rank;
+  supervision.on_loss = [&](int rank, int code) {
+    const std::string how = code > 128 ? fmt::format("signal {}", code - 128) : fmt::format("code {}", code);
+    fmt::print(stderr, "entrain: rank {} was lost ({}); the others go on\n", rank, how);
+    meeting.server->abort(
+        fmt::format("rank {} {}", rank, describe_exit(code)));  // whoever still waits for it
+  };
+  return exit_code(supervise(ranks, signals, supervision), options.essential_rank);
 }
 
 }  // namespace entrain::app

@@ -9,6 +9,10 @@
 namespace entrain::app {
 
 struct JobOptions {
+  // The only rank that the job cannot do without, e.g. the one that keeps what asynchronous workers share;
+  // -1: it needs all. Another rank that fails is a line on stderr, and the others go on; when this one has
+  // ended, the job has, with its exit code.
+  int essential_rank = -1;
   double timeout_s = 120;  // deadline of one operation of the ranks (ENTRAIN_TIMEOUT)
   double grace_s = 3;      // after a failure: how long the other ranks may take to end
   bool own_program =
@@ -18,10 +22,10 @@ struct JobOptions {
 // Runs `argv` once a rank (`local:` on loopback, `lab:` inside the emulated hosts), with what the rank
 // must know in ENTRAIN_*, and in RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT for PyTorch.
 // Rank 0's stdout is ours, the others' goes to stderr. Returns the exit code: 0, or after a
-// failure 2 when a rank exited with 2 (bad input), else 1; 128 + signal when we were told to end.
-// No process of the job is left when it returns, and none when we are killed.
-// Throws InputError for a cluster of real hosts: ranks there are started by the user.
-// Call it before any effect: a lab may run the program again from its start (see lab::Lab::create).
+// failure 2 when a rank (the essential one, if any) exited with 2 (bad input), else 1; 128 + signal when we
+// were told to end. No process of the job is left when it returns, and none when we are killed. Throws
+// InputError for a cluster of real hosts: ranks there are started by the user. Call it before any effect: a
+// lab may run the program again from its start (see lab::Lab::create).
 int run_job(const cluster::Cluster& cluster, const std::vector<std::string>& argv,
             const JobOptions& options = {});
 

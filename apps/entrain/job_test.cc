@@ -85,6 +85,30 @@ TEST_F(Job, OneFailingRankEndsTheOthers) {
   EXPECT_TRUE(all_gone(3));
 }
 
+TEST_F(Job, WithOneEssentialRankTheOthersMayBeLost) {
+  const auto cluster = cluster::parse("local:4");
+  options_.essential_rank = 0;
+  testing::internal::CaptureStderr();
+  // Rank 1 is killed, rank 2 fails, rank 3 is stopped for good; rank 0 sees both out and ends well.
+  const auto argv = ranks_do(
+      "case $RANK in 1) kill -9 $$;; 2) exit 3;; 3) kill -STOP $$;; esac; "
+      "while [ ! -f pid3 ] || [ -d /proc/$(cat pid1) ] || [ -d /proc/$(cat pid2) ]; do sleep 0.02; done; "
+      "sleep 0.3; echo done > r0");
+  EXPECT_EQ(run_job(cluster, argv, options_), 0);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(wrote("r0"), "done");
+  EXPECT_NE(said.find("rank 1 was lost (signal 9); the others go on\n"), std::string::npos) << said;
+  EXPECT_NE(said.find("rank 2 was lost (code 3); the others go on\n"), std::string::npos) << said;
+  EXPECT_TRUE(all_gone(4));
+}
+
+TEST_F(Job, AnEssentialRankThatFailsEndsTheOthers) {
+  options_.essential_rank = 0;
+  const auto cluster = cluster::parse("local:3");
+  EXPECT_EQ(run_job(cluster, ranks_do("test $RANK = 0 && exit 3; sleep 100"), options_), 1);
+  EXPECT_TRUE(all_gone(3));
+}
+
 TEST_F(Job, SigtermEndsAllRanks) {
   const auto cluster = cluster::parse("local:2");
   const pid_t launcher = start_elsewhere(cluster, ranks_do("trap '' TERM; sleep 100"));

@@ -24,12 +24,14 @@ std::vector<std::string> own_command() {
 
 }  // namespace
 
-int run_on_ranks(const std::string& cluster, double timeout_s, const std::function<int(Context&)>& work) {
+int run_on_ranks(const std::string& cluster, double timeout_s, const std::function<int(Context&)>& work,
+                 int essential_rank) {
   const bool in_a_rank = std::getenv("ENTRAIN_RANK") != nullptr;
   const cluster::Cluster parsed = cluster::parse(cluster);
   if (!in_a_rank && parsed.world() > 1) {
     JobOptions options;
     options.timeout_s = timeout_s;
+    options.essential_rank = essential_rank;
     return run_job(parsed, own_command(), options);
   }
   Context context = init(cluster);

@@ -9,7 +9,9 @@
 namespace entrain::app {
 
 // In a rank (ENTRAIN_RANK is set) or a cluster of one rank: joins and runs `work`. Else starts one
-// copy of this very command a rank and waits for them. Returns the exit code.
-int run_on_ranks(const std::string& cluster, double timeout_s, const std::function<int(Context&)>& work);
+// copy of this very command a rank and waits for them. Returns the exit code. `essential_rank`: see
+// JobOptions.
+int run_on_ranks(const std::string& cluster, double timeout_s, const std::function<int(Context&)>& work,
+                 int essential_rank = -1);
 
 }  // namespace entrain::app

@@ -103,11 +103,15 @@ struct Supervision {
   Deadline deadline = Deadline::never();
   // Called once, with the index and exit code of the first that failed.
   std::function<void(int, int)> on_failure;
+  // The index of the only one that the group needs; -1: it needs all. Another that fails is told to `on_loss`
+  // and the group goes on. Once this one has ended, the others have `grace_s` to do so.
+  int essential = -1;
+  std::function<void(int, int)> on_loss;
 };
 
 struct GroupEnd {
   std::vector<int> codes;  // as Process::wait gives them
-  int first_failed = -1;   // index; -1: none
+  int first_failed = -1;   // index, of those needed; -1: none
   int signal = 0;          // SIGINT or SIGTERM, when we were told to end
   bool timed_out = false;
 };

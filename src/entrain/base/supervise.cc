@@ -62,13 +62,18 @@ GroupEnd supervise(const std::vector<std::unique_ptr<Process>>& group, SignalCat
   //  watching ── failure, signal, deadline ──▶ ending (grace) ──▶ SIGTERM (1 s) ──▶ SIGKILL
   enum { kWatching, kEnding, kTerminated, kKilled } phase = kWatching;
   Deadline limit = options.deadline;
+  bool essential_ended = false;
   while (!running.empty()) {
     sleep_until_event(group, running, signals.fd(), limit);
     std::erase_if(running, [&](int i) {
       const auto code = group[i]->wait(Deadline::after(0.0));
       if (!code) return false;
       end.codes[i] = *code;
-      if (*code != 0 && end.first_failed < 0 && end.signal == 0 && !end.timed_out) {
+      essential_ended = essential_ended || i == options.essential;
+      if (*code == 0 || phase != kWatching || end.first_failed >= 0) return true;
+      if (options.essential >= 0 && i != options.essential) {
+        if (options.on_loss) options.on_loss(i, *code);
+      } else {
         end.first_failed = i;
         if (options.on_failure) options.on_failure(i, *code);
       }
@@ -80,7 +85,7 @@ GroupEnd supervise(const std::vector<std::unique_ptr<Process>>& group, SignalCat
       limit =
           Deadline::after(phase == kWatching ? options.signal_grace_s : 0.0);  // the second one is in earnest
       if (phase == kWatching) phase = kEnding;
-    } else if (end.first_failed >= 0 && phase == kWatching) {
+    } else if ((end.first_failed >= 0 || essential_ended) && phase == kWatching) {
       limit = Deadline::after(options.grace_s), phase = kEnding;
     } else if (limit.passed() && phase == kWatching) {
       end.timed_out = true;

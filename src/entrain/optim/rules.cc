@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "entrain/base/error.h"
+#include "entrain/optim/async_rules.h"
 
 namespace entrain::optim {
 namespace {
@@ -32,15 +33,21 @@ const torch::Tensor& need(const State& state, std::string_view name) {
 }  // namespace
 
 Rule make_rule(const strategy::Optimizer& settings, Worker worker) {
-  if (settings.rule == "lsgd") {
+  if (settings.rule == "lsgd" || settings.rule == "lsgd-async") {
     refuse_groups_of_one(worker);
-    return make_lsgd(settings, std::move(worker));
+    return settings.rule == "lsgd" ? make_lsgd(settings, std::move(worker))
+                                   : make_lsgd_async(settings, std::move(worker));
   }
+  if (settings.rule == "easgd-async") return make_easgd_async(settings, std::move(worker));
+  if (settings.rule == "downpour") return make_downpour(settings, std::move(worker));
   if (settings.rule == "easgd" || settings.rule == "eamsgd") return make_easgd(settings, std::move(worker));
   if (settings.rule == "local-sgd") return make_local_sgd(settings, std::move(worker));
   if (settings.rule == "bmuf") return make_bmuf(settings, std::move(worker));
   if (settings.rule == "parle") return make_parle(settings, std::move(worker));
-  bad_input("optimizer: rule is '{}', allowed: lsgd, easgd, eamsgd, local-sgd, bmuf, parle", settings.rule);
+  bad_input(
+      "optimizer: rule is '{}', allowed here: lsgd, lsgd-async, easgd, easgd-async, eamsgd, downpour, "
+      "local-sgd, bmuf, parle",
+      settings.rule);
 }
 
 torch::Tensor mean_over(Crew& crew, const torch::Tensor& x) {

@@ -1,0 +1,133 @@
+#include "entrain/optim/centre.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "entrain/base/error.h"
+#include "entrain/base/log.h"
+
+namespace entrain::optim {
+namespace {
+
+enum RequestKind { kStart, kPush, kRead };
+
+}  // namespace
+
+Centre::Centre(transport::Transport& transport, const std::vector<int>& workers, CentreRule rule,
+               torch::Tensor start)
+    : transport_(transport),
+      rule_(std::move(rule)),
+      attendance_(transport, workers),
+      centre_(start.defined() ? in_host_memory(start).clone() : torch::Tensor()) {
+  const auto on_message = [this](int worker, transport::Payload message) {
+    std::lock_guard lock(queue_mutex_);
+    requests_.emplace_back(worker, std::move(message));
+    changed_.notify_all();
+  };
+  const auto on_end = [this](int worker, bool lost) {
+    if (lost) log_warn("rank {} is lost; the others go on", worker);
+    attendance_.ended(worker);
+  };
+  inbox_ = std::make_unique<Inbox>(transport, workers, Line::kRequest, on_message, on_end);
+  thread_ = std::thread([this] { serve(); });
+}
+
+Centre::~Centre() {
+  if (std::uncaught_exceptions() == 0) attendance_.wait();
+  {
+    std::lock_guard lock(queue_mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+  inbox_.reset();
+}
+
+torch::Tensor Centre::exchange(const torch::Tensor& pushed) {
+  std::lock_guard lock(centre_mutex_);
+  return rule_(centre_, pushed);
+}
+
+torch::Tensor Centre::value() {
+  std::lock_guard lock(centre_mutex_);
+  return centre_.clone();
+}
+
+void Centre::set(const torch::Tensor& value) {
+  std::lock_guard lock(centre_mutex_);
+  centre_ = in_host_memory(value).clone();
+}
+
+void Centre::serve() {
+  const torch::NoGradGuard no_grad;
+  std::pair<int, transport::Payload> request;
+  while (next(request)) {
+    try {
+      answer(request.first, request.second);
+    } catch (const std::exception& e) {
+      // One worker that speaks another language must not take the centre from the others: it goes without an
+      // answer, and gives up.
+      log_warn("the centre cannot answer rank {}: {}", request.first, e.what());
+    }
+  }
+}
+
+bool Centre::next(std::pair<int, transport::Payload>& request) {
+  std::unique_lock lock(queue_mutex_);
+  changed_.wait(lock, [&] { return stopping_ || !requests_.empty(); });
+  if (requests_.empty()) return false;
+  request = std::move(requests_.front());
+  requests_.pop_front();
+  return true;
+}
+
+void Centre::answer(int worker, transport::Payload& payload) {
+  const Parcel parcel = open(payload);
+  if (parcel.heading.kind == kStart) {
+    std::lock_guard lock(centre_mutex_);
+    if (!centre_.defined()) centre_ = parcel.vector.clone();
+    return;
+  }
+  // The reply is posted, not awaited: the memory is its own until it has gone.
+  torch::Tensor reply = parcel.heading.kind == kPush ? exchange(parcel.vector) : value();
+  post(transport_, worker, Line::kReply, wrap({}, std::move(reply)));
+}
+
+CentreLink::CentreLink(const Worker& worker, CentreRule rule)
+    : x_(worker.x), transport_(worker.transport), rank_(worker.centre), timeout_s_(worker.timeout_s) {
+  transport_.tolerate_losses();
+  std::vector<int> others = worker.ranks;
+  std::erase(others, rank_);
+  must_start_ = others.size() == worker.ranks.size();
+  if (transport_.rank() == rank_) {
+    centre_ = std::make_unique<Centre>(transport_, others, std::move(rule), worker.x);
+  }
+}
+
+CentreLink::~CentreLink() {
+  if (!centre_) say_goodbye(transport_, rank_, Line::kRequest);
+}
+
+torch::Tensor CentreLink::exchange(const torch::Tensor& pushed) {
+  if (centre_) return centre_->exchange(in_host_memory(pushed)).to(x_.device());
+  return request(kPush, in_host_memory(pushed)).to(x_.device());
+}
+
+torch::Tensor CentreLink::value() {
+  if (centre_) return centre_->value().to(x_.device());
+  return request(kRead, {}).to(x_.device());
+}
+
+torch::Tensor CentreLink::request(int kind, const torch::Tensor& vector) {
+  if (must_start_) {
+    post(transport_, rank_, Line::kRequest, wrap({.kind = kStart}, in_host_memory(x_).clone()));
+    must_start_ = false;
+  }
+  const Deadline deadline = Deadline::after(timeout_s_);
+  post(transport_, rank_, Line::kRequest, wrap({.kind = kind}, vector));
+  auto payload = transport::recv(transport_, rank_, tag_of(Line::kReply),
+                                 {.deadline = deadline, .what = "the centre's answer"});
+  return open(payload).vector.clone();
+}
+
+}  // namespace entrain::optim

@@ -1,0 +1,66 @@
+// Asynchronous elastic averaging (Zhang, Choromanska, LeCun: Deep learning with Elastic Averaging SGD, 2015).
+//
+//   each step          x <- base(x)
+//   every period       d = a (x - c);  x -= d;  c += d             each worker when its own period is over
+//
+// x travels to the centre, which computes d, and d back: both sides use the same bits. 2 B bytes an exchange
+// of one worker. a = pull. Around a Nesterov base this is asynchronous EAMSGD.
+#include "entrain/optim/async_rules.h"
+#include "entrain/optim/centre.h"
+#include "entrain/optim/rules.h"
+
+namespace entrain::optim {
+namespace {
+
+class EasgdAsync : public DistributedOptimizer {
+ public:
+  EasgdAsync(const strategy::Optimizer& settings, Worker worker)
+      : settings_(settings), worker_(std::move(worker)), link_(worker_, easgd_centre(settings.pull)) {}
+
+  void step(double /*loss*/) override {
+    const torch::NoGradGuard no_grad;
+    worker_.base.step();
+    if (++step_ % settings_.period != 0) return;
+    const Stopwatch stopwatch(journal_.communication_s);
+    worker_.x.sub_(link_.exchange(worker_.x));
+    ++journal_.exchanges;
+  }
+
+  void finish() override {}
+
+  torch::Tensor test_parameters() override { return link_.value(); }
+
+  State state() const override {
+    State state;
+    put(state, "step", step_);
+    if (Centre* centre = link_.own()) put(state, "centre", centre->value());
+    return state;
+  }
+
+  void restore(const State& state) override {
+    step_ = counter_in(state, "step");
+    if (Centre* centre = link_.own()) centre->set(tensor_in(state, "centre"));
+  }
+
+ private:
+  const strategy::Optimizer settings_;
+  Worker worker_;
+  int64_t step_ = 0;
+  CentreLink link_;
+};
+
+}  // namespace
+
+CentreRule easgd_centre(double pull) {
+  return [pull](torch::Tensor& c, const torch::Tensor& x) {
+    torch::Tensor d = (x - c).mul_(pull);
+    c.add_(d);
+    return d;
+  };
+}
+
+std::unique_ptr<DistributedOptimizer> make_easgd_async(const strategy::Optimizer& settings, Worker worker) {
+  return std::make_unique<EasgdAsync>(settings, std::move(worker));
+}
+
+}  // namespace entrain::optim
