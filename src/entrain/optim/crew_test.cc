@@ -14,7 +14,7 @@ void check(bool right, const char* what) {
 }
 
 TEST(Crew, CollectivesOfSomeRanks) {
-  run_ranks(4, [](int rank, transport::Transport& transport) {
+  const auto body = [](int rank, transport::Transport& transport) {
     if (rank == 2) return;  // not of the crew
     Crew crew(transport, {0, 1, 3}, 5, 30);
     check(crew.all_gather(10.0 * rank) == std::vector<double>({0, 10, 30}), "gathered");
@@ -26,7 +26,9 @@ TEST(Crew, CollectivesOfSomeRanks) {
     torch::Tensor sum = torch::arange(7, torch::kFloat64) * rank;
     crew.all_reduce(sum);
     check(sum.equal(torch::arange(7, torch::kFloat64) * 4), "sum");
-  });
+  };
+  run_ranks(4, body);
+  run_ranks(entrain::testing::make_tcp(4), body);
 }
 
 TEST(Crew, TwoCrewsOfOneJobDoNotMix) {

@@ -22,7 +22,7 @@ Problem double_well(std::vector<double> starts, double tilt) {
   return problem;
 }
 
-Problem matrix_completion(int n, int rank, double observed, uint64_t seed) {
+Problem matrix_completion(int n, int rank, double observed, uint64_t seed, double jitter) {
   const torch::Tensor u = normal({n, rank}, seed);
   const torch::Tensor m = u.matmul(u.t());
   torch::Tensor mask = torch::rand({n, n}, at::detail::createCPUGenerator(seed + 1), torch::kFloat64)
@@ -37,7 +37,10 @@ Problem matrix_completion(int n, int rank, double observed, uint64_t seed) {
   };
   Problem problem;
   problem.name = "matrix completion";
-  problem.start = [=](int worker) { return worker % 2 == 0 ? start.clone() : -start; };
+  problem.start = [=](int worker) {
+    const torch::Tensor side = worker % 2 == 0 ? start : -start;
+    return side + jitter * normal({n * rank}, seed + 3 + static_cast<uint64_t>(worker));
+  };
   problem.objective = [=](const torch::Tensor& x) { return miss(x).square().sum().item<double>() / (4 * n); };
   // Twice the miss, for X stands on both sides, and twice for the square: 4 / (4 n).
   problem.gradient = [=](const torch::Tensor& x, int, int64_t) {
