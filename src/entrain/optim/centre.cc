@@ -132,7 +132,7 @@ torch::Tensor CentreLink::request(int kind, const torch::Tensor& vector) {
   post(transport_, rank_, in_run(run_, Line::kRequest), wrap({.kind = kind}, vector));
   auto payload = transport::recv(transport_, rank_, tag_of(in_run(run_, Line::kReply)),
                                  {.deadline = deadline, .what = "the centre's answer"});
-  return open(payload).vector.clone();
+  return take_vector(std::move(payload));
 }
 
 }  // namespace entrain::optim

@@ -207,7 +207,7 @@ class LsgdAsync : public DistributedOptimizer {
 
   void follow(int scope, Arrivals::Snapshot& snapshot) {
     if (snapshot.round <= rounds_[scope]) return;  // a newer leader's came first
-    adopt(scope, snapshot.round, snapshot.leader, open(snapshot.payload).vector.clone());
+    adopt(scope, snapshot.round, snapshot.leader, take_vector(std::move(snapshot.payload)));
     const bool global = grouped() && is_of_all(scope);
     worker_.x.lerp_(global ? z_global_ : z_local_, global ? settings_.global_pull : settings_.pull);
   }

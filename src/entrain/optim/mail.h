@@ -52,6 +52,8 @@ std::shared_ptr<const Parcel> wrap(Heading heading, torch::Tensor vector = {});
 // borrows the payload's memory. Throws Error when it is not a parcel.
 Heading heading_of(const transport::Payload& payload);
 Parcel open(transport::Payload& payload);
+// Its vector, which keeps the payload's memory: no copy.
+torch::Tensor take_vector(transport::Payload payload);
 
 // Sends without waiting; the parcel is kept until it has gone. `done` is called then, on the transport's
 // thread. A peer that is lost is no error here: whoever needs it learns that elsewhere.
