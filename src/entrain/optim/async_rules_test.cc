@@ -74,13 +74,14 @@ struct Trainee {
   std::unique_ptr<DistributedOptimizer> rule;
 
   Trainee(const Quadratic& q, const strategy::Optimizer& settings, std::vector<int> ranks,
-          transport::Transport& t, int centre = 0, std::vector<std::vector<int>> groups = {})
+          transport::Transport& t, int centre = 0, std::vector<std::vector<int>> groups = {}, int run = 0)
       : problem(q),
         index(t.rank()),
         x(torch::zeros({static_cast<int64_t>(q.a.size())}, torch::kFloat64)),
         base({x}, torch::optim::SGDOptions(kRate)) {
     Worker worker{.x = x, .base = base, .transport = t, .ranks = ranks, .groups = groups, .centre = centre};
     worker.timeout_s = 30;
+    worker.run = run;
     rule = make(settings, std::move(worker));
   }
   void step() {
@@ -349,7 +350,7 @@ TEST_P(Asynchronous, OneRuleAfterTheOtherOnTheSameTransport) {
   std::latch made[3] = {std::latch(3), std::latch(3), std::latch(3)};
   testing::run_ranks(3, [&](int rank, transport::Transport& t) {
     for (int run = 0; run < 3; ++run) {
-      Trainee trainee(q, settings(), first(3), t);
+      Trainee trainee(q, settings(), first(3), t, 0, {}, run);
       if (run != 1) made[run].arrive_and_wait();  // in the second run who is first begins
       trainee.steps(200);
       EXPECT_LT(q.loss(rank, values(trainee.x)), 0.1) << rank << " in run " << run;

@@ -29,7 +29,7 @@ using CentreRule = std::function<torch::Tensor(torch::Tensor& c, const torch::Te
 class Centre {
  public:
   // `workers` are other ranks. `start` undefined: the first worker to come says.
-  Centre(transport::Transport& transport, const std::vector<int>& workers, CentreRule rule,
+  Centre(transport::Transport& transport, int run, const std::vector<int>& workers, CentreRule rule,
          torch::Tensor start);
   // Waits until every worker has said goodbye, is lost or has fallen silent (not while unwinding).
   ~Centre();
@@ -45,6 +45,7 @@ class Centre {
   void answer(int worker, transport::Payload& payload);
 
   transport::Transport& transport_;
+  const int run_;
   const CentreRule rule_;
   Attendance attendance_;
 
@@ -80,6 +81,7 @@ class CentreLink {
 
   const torch::Tensor x_;
   transport::Transport& transport_;
+  const int run_;
   const int rank_;
   const double timeout_s_;
   bool must_start_;  // the centre does not train: it must be told where to begin

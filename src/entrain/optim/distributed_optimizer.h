@@ -68,9 +68,9 @@ std::unique_ptr<DistributedOptimizer> make_rule(const strategy::Optimizer& setti
 
 // What the rank that keeps the centre, and trains not, does: serves until every worker has finished or is
 // lost.
-// `groups`: as in Worker; empty: one.
+// `groups` and `run`: as in Worker; no groups: one.
 void serve_centre(const strategy::Optimizer& settings, transport::Transport& transport,
                   const std::vector<int>& workers, double timeout_s,
-                  const std::vector<std::vector<int>>& groups = {});
+                  const std::vector<std::vector<int>>& groups = {}, int run = 0);
 
 }  // namespace entrain::optim

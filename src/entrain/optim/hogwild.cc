@@ -19,8 +19,9 @@ void share(const torch::Tensor& x, const std::vector<torch::Tensor>& parameters)
   int64_t at = 0;
   for (torch::Tensor p : parameters) {
     if (p.options().dtype() != x.dtype() || p.device() != x.device()) {
-      bad_input("a replica's parameter is {} on {}; the shared vector is {} on {}", torch::toString(p.scalar_type()),
-                p.device().str(), torch::toString(x.scalar_type()), x.device().str());
+      bad_input("a replica's parameter is {} on {}; the shared vector is {} on {}",
+                torch::toString(p.scalar_type()), p.device().str(), torch::toString(x.scalar_type()),
+                x.device().str());
     }
     p.set_data(x.narrow(0, at, p.numel()).view(p.sizes()));
     at += p.numel();

@@ -2,6 +2,7 @@
 // odds for lower losses. Pure: every worker computes the same leader from the same losses.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <vector>

@@ -39,6 +39,14 @@ Parcel open(transport::Payload& payload) {
   return parcel;
 }
 
+torch::Tensor take_vector(transport::Payload payload) {
+  const auto kept = std::make_shared<transport::Payload>(std::move(payload));
+  const torch::Tensor vector = open(*kept).vector;
+  if (!vector.defined()) fail("a message of {} bytes holds no vector", kept->size());
+  return torch::from_blob(
+      vector.data_ptr(), vector.sizes(), [kept](void*) {}, vector.options());
+}
+
 std::shared_ptr<const Parcel> wrap(Heading heading, torch::Tensor vector) {
   if (vector.defined()) {
     heading.dtype = static_cast<int32_t>(vector.scalar_type());

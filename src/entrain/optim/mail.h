@@ -13,7 +13,8 @@
 
 namespace entrain::optim {
 
-// What the ranks of an asynchronous rule tell each other. One rule at a time uses a transport.
+// What the ranks of an asynchronous rule tell each other. A worker may begin its next rule while others still
+// end the one before: `in_run` keeps their messages apart.
 enum class Line : transport::Tag {
   kRequest = transport::Tag{0xFFA5} << 48,
   kReply,
@@ -21,6 +22,9 @@ enum class Line : transport::Tag {
   kCommand,
   kSnapshot
 };
+constexpr Line in_run(int run, Line line) {
+  return static_cast<Line>(static_cast<transport::Tag>(line) + (static_cast<transport::Tag>(run) << 8));
+}
 constexpr transport::Tag tag_of(Line line) { return static_cast<transport::Tag>(line); }
 
 // A vector in host memory, contiguous: `x` itself when it is one.
@@ -48,6 +52,8 @@ std::shared_ptr<const Parcel> wrap(Heading heading, torch::Tensor vector = {});
 // borrows the payload's memory. Throws Error when it is not a parcel.
 Heading heading_of(const transport::Payload& payload);
 Parcel open(transport::Payload& payload);
+// Its vector, which keeps the payload's memory: no copy.
+torch::Tensor take_vector(transport::Payload payload);
 
 // Sends without waiting; the parcel is kept until it has gone. `done` is called then, on the transport's
 // thread. A peer that is lost is no error here: whoever needs it learns that elsewhere.
@@ -56,8 +62,8 @@ void post(transport::Transport& transport, int peer, Line line, std::shared_ptr<
 // Tells `peer` that nothing more comes on this line.
 void say_goodbye(transport::Transport& transport, int peer, Line line);
 
-// Takes what each of `peers` sends on a line, until it says goodbye or is lost. The stream of a peer is read
-// to its end even after the inbox is gone, so that the next one does not find it.
+// Takes what each of `peers` sends on a line, until it says goodbye or is lost; also after the inbox is gone,
+// so that nothing is left behind in the transport.
 class Inbox {
  public:
   // Both on the transport's thread (inproc: possibly another rank's), one at a time. They must not block.

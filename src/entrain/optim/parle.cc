@@ -80,7 +80,8 @@ class Parle : public DistributedOptimizer {
   // gamma or rho: scope s^(exchanges so far).
   double annealed(double least) const {
     const double s = 1 - 1 / (2.0 * static_cast<double>(worker_.epoch_steps));
-    return std::max(least, settings_.scope * std::pow(s, static_cast<double>(step_ / settings_.period)));
+    const int64_t exchanges = step_ / settings_.period;
+    return std::max(least, settings_.scope * std::pow(s, static_cast<double>(exchanges)));
   }
 
   void ensure_replica() {

@@ -8,15 +8,15 @@ namespace entrain::optim {
 // on nobody: the timeout is the workers'.
 void serve_centre(const strategy::Optimizer& settings, transport::Transport& transport,
                   const std::vector<int>& workers, double /*timeout_s*/,
-                  const std::vector<std::vector<int>>& groups) {
+                  const std::vector<std::vector<int>>& groups, int run) {
   transport.tolerate_losses();
   if (settings.rule == "downpour") {
-    const Centre centre(transport, workers, downpour_centre(), {});
+    const Centre centre(transport, run, workers, downpour_centre(), {});
   } else if (settings.rule == "easgd-async") {
-    const Centre centre(transport, workers, easgd_centre(settings.pull), {});
+    const Centre centre(transport, run, workers, easgd_centre(settings.pull), {});
   } else if (settings.rule == "lsgd-async") {
     const std::vector<std::vector<int>> one = {workers};
-    const Office office(transport, settings, groups.empty() ? one : groups, 0);
+    const Office office(transport, settings, groups.empty() ? one : groups, run, 0);
   } else {
     bad_input(
         "optimizer: rule is '{}', which keeps no centre; those that do: downpour, easgd-async, lsgd-async",
