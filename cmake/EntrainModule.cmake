@@ -53,7 +53,7 @@ function(entrain_use_torch TARGET)
   endif()
   # The 2.x wheels bring fmt headers of their own, which no installed library goes with.
   if(EXISTS ${TORCH_INSTALL_PREFIX}/include/fmt/base.h)
-    target_compile_definitions(${TARGET} PRIVATE FMT_HEADER_ONLY)
+    target_compile_definitions(${TARGET} PUBLIC FMT_HEADER_ONLY)
   endif()
   target_link_libraries(${TARGET} PUBLIC ${TORCH_LIBRARIES})
   target_include_directories(${TARGET} SYSTEM PUBLIC ${TORCH_INCLUDE_DIRS})
