@@ -125,11 +125,12 @@ VariableConfig read_variable(const pb::Node& node) {
 }
 
 // X(field) for every field of the optimizer but `rule`, for both directions.
-#define ENTRAIN_OPTIMIZER_FIELDS(X)                                                                    \
-  X(base)                                                                                              \
-  X(learning_rate) X(weight_decay) X(rate_variant) X(period) X(local_period) X(loss_window) X(groups)  \
-      X(choice) X(pull) X(global_pull) X(proximal) X(overlap) X(block_momentum) X(block_rate) X(scope) \
-          X(threads)
+// clang-format off
+#define ENTRAIN_OPTIMIZER_FIELDS(X) \
+  X(base) X(learning_rate) X(weight_decay) X(rate_variant) X(period) X(local_period) \
+  X(loss_window) X(groups) X(choice) X(pull) X(global_pull) X(proximal) \
+  X(overlap) X(block_momentum) X(block_rate) X(scope) X(threads)
+// clang-format on
 
 Optimizer read_optimizer(const pb::Optimizer& stored) {
   Optimizer optimizer;

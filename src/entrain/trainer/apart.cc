@@ -27,6 +27,9 @@ constexpr transport::Tag kSummaryTag = transport::kControlTags + 20;
 constexpr transport::Tag kResumeTag = transport::kControlTags + 21;
 constexpr transport::Tag kTestTag = transport::kControlTags + 22;
 
+// Pings come every second: a process that has not been heard of for so long does not run.
+constexpr double kSilence_s = 5;
+
 using strategy::Optimizer;
 
 // One worker's run.
@@ -87,9 +90,15 @@ ApartTraining::ApartTraining(Context& context, const TrainOptions& options)
                     {options.batch_size, options.seed, index_, context.workers(), true, device_});
   torch::manual_seed(options.seed * 1'000'003 + static_cast<uint64_t>(context.rank()));  // dropout differs
   resume();
-  rule_ = optim::make_rule(
-      settings_, {x_, *base_, *context.transport, ranks_, make_groups(settings_.groups, context.cluster),
-                  centre_of(context.cluster), context.job.timeout_s, options.seed});
+  rule_ = optim::make_rule(settings_, {.x = x_,
+                                       .base = *base_,
+                                       .transport = *context.transport,
+                                       .ranks = ranks_,
+                                       .groups = make_groups(settings_.groups, context.cluster),
+                                       .centre = centre_of(context.cluster),
+                                       .timeout_s = context.job.timeout_s,
+                                       .seed = options.seed,
+                                       .epoch_steps = data_->steps_per_epoch()});
   if (resumed_) {
     rule_->restore(resumed_->rule);
     if (resumed_->rng.size() == 1) set_rng_state(resumed_->rng[0]);
@@ -296,6 +305,11 @@ void ApartTraining::summarise(TrainReport& report) {
   int heard = 0;
   for (const int rank : ranks_) {
     nlohmann::json json;
+    // A stopped process would be waited for until the deadline.
+    if (!synchronous_ && rank != 0 && context_.transport->silence_s(rank) > kSilence_s) {
+      report.lost.push_back(rank);
+      continue;
+    }
     try {
       json = nlohmann::json::parse(
           rank == 0

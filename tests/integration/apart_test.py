@@ -1,0 +1,120 @@
+"""Training apart: each worker its own parameters, and a rule that pulls them together."""
+import json
+import os
+import pathlib
+import signal
+import tempfile
+import time
+import unittest
+
+from support import newest_checkpoint, ranks_of, read_tensors, result, run, start
+
+RULES = ("lsgd", "easgd", "eamsgd", "local-sgd", "bmuf", "parle")
+ASYNCHRONOUS = ("lsgd-async", "easgd-async", "downpour")
+
+
+class Apart(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def train(self, rule, out, steps, *extra, cluster="local:3"):
+        return ["train", "--model", "cnn7-small", "--cluster", cluster, "--optimizer", rule, "--period", 4, "--batch-size", 2,
+                "--steps", steps, "--lr", 0.05, "--json", *(["--out", out] if out else []), *extra]
+
+    def test_every_rule_trains(self):
+        for rule in (*RULES, *ASYNCHRONOUS):
+            with self.subTest(rule):
+                report = result(run(*self.train(rule, None, 40)))
+                self.assertLess(report["last_loss"], report["first_loss"])
+                self.assertGreater(report["exchanges"], 0)
+                self.assertEqual(report["lost_workers"], [])
+
+    def test_hogwild_trains_in_threads(self):
+        report = result(run(*self.train("hogwild", None, 40, "--threads", 3, cluster="local:1")))
+        self.assertLess(report["last_loss"], report["first_loss"])
+
+    def test_resume_is_exact_for_synchronous_rules(self):
+        for rule in RULES:
+            with self.subTest(rule):
+                whole, halves = self.folder / f"whole-{rule}", self.folder / f"halves-{rule}"
+                result(run(*self.train(rule, whole, 22, "--checkpoint-every", 11)))
+                result(run(*self.train(rule, halves, 11)))
+                resumed = result(run(*self.train(rule, halves, 22, "--resume", halves, "--checkpoint-every", 11)))
+                self.assertEqual(resumed["first_step"], 11)
+                for worker in range(3):
+                    expected, _ = read_tensors(newest_checkpoint(whole / f"worker-{worker}"))
+                    got, _ = read_tensors(newest_checkpoint(halves / f"worker-{worker}"))
+                    self.assertEqual(sorted(expected), sorted(got))
+                    for name in expected:
+                        self.assertEqual(expected[name], got[name], f"worker {worker}: {name}")
+
+    def test_a_run_is_one_file_and_leaves_its_records(self):
+        out = self.folder / "run"
+        first = result(run(*self.train("lsgd", out, 20, "--test-every", 10)))
+        leaders = [json.loads(line) for line in (out / "leaders.jsonl").read_text().splitlines()]
+        self.assertTrue(all(0 <= lead["global"] < 3 for lead in leaders) and leaders)
+        tests = [json.loads(line) for line in (out / "tests.jsonl").read_text().splitlines()]
+        self.assertEqual([test["step"] for test in tests], [10, 20])
+        self.assertEqual(len(tests[0]["to_average"]), 3)
+        for worker in range(3):
+            self.assertEqual(len((out / f"worker-{worker}.jsonl").read_text().splitlines()), 20)
+            self.assertTrue(list((out / "tensorboard" / f"worker-{worker}").glob("events.out.tfevents.*")))
+        again = result(run("train", "--model", "cnn7-small", "--cluster", "local:3", "--strategy", out / "strategy.json",
+                           "--batch-size", 2, "--steps", 20, "--json"))
+        self.assertEqual(again["optimizer"], "lsgd")
+        self.assertEqual(again["last_loss"], first["last_loss"])
+
+    def lose_a_worker(self, rule, how):
+        job = start(*self.train(rule, self.folder / f"{rule}-{how}", 100000, "--seconds", 12))
+        log = self.folder / f"{rule}-{how}" / "worker-2.jsonl"
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not (log.exists() and log.stat().st_size > 0):
+            time.sleep(0.05)
+        victim = ranks_of(job.pid)[2]
+        os.kill(victim, how)
+        out, err = job.communicate(timeout=120)
+        self.assertEqual(job.returncode, 0, err)
+        return json.loads(out), err
+
+    def test_asynchronous_rules_go_on_without_a_killed_worker(self):
+        for rule in ASYNCHRONOUS:
+            with self.subTest(rule):
+                report, err = self.lose_a_worker(rule, signal.SIGKILL)
+                self.assertEqual(report["lost_workers"], [2])
+                self.assertIn("rank 2 was lost (signal 9)", err)
+                self.assertLess(report["last_loss"], report["first_loss"])
+
+    def test_asynchronous_rules_go_on_without_a_stopped_worker(self):
+        report, _ = self.lose_a_worker("lsgd-async", signal.SIGSTOP)
+        self.assertEqual(report["lost_workers"], [2])
+        self.assertLess(report["last_loss"], report["first_loss"])
+
+    def test_a_synchronous_rule_ends_cleanly_when_a_worker_dies(self):
+        job = start(*self.train("lsgd", None, 100000, "--timeout", 20))
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and len(ranks_of(job.pid)) < 3:
+            time.sleep(0.05)
+        time.sleep(2)
+        os.kill(ranks_of(job.pid)[1], signal.SIGKILL)
+        _, err = job.communicate(timeout=60)
+        self.assertEqual(job.returncode, 1)
+        self.assertIn("rank 1", err)
+        self.assertEqual(ranks_of(job.pid), {})
+
+    def test_bad_settings_are_refused_with_the_allowed_range(self):
+        for flags, words in ((("--period", 0), "period is 0, allowed: 1 or more"),
+                             (("--pull", 1.5), "pull strength is 1.5, allowed: more than 0 and less than 1"),
+                             (("--period", 4, "--local-period", 8), "local period is 8, allowed: 1 to the (global) period, 4"),
+                             (("--groups", 3), "a group of one worker"),
+                             (("--optimizer", "lgsd"), "unknown optimizer 'lgsd'; allowed: sgd, lsgd")):
+            with self.subTest(words):
+                flags = flags if "--optimizer" in flags else ("--optimizer", "lsgd", *flags)
+                done = run("train", "--model", "cnn7-small", "--cluster", "local:3", "--steps", 4, *flags)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(words, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
