@@ -305,17 +305,15 @@ void ApartTraining::summarise(TrainReport& report) {
   int heard = 0;
   for (const int rank : ranks_) {
     nlohmann::json json;
-    // A stopped process would be waited for until the deadline.
-    if (!synchronous_ && rank != 0 && context_.transport->silence_s(rank) > kSilence_s) {
-      report.lost.push_back(rank);
-      continue;
-    }
+    // A stopped process would be waited for until the deadline; one that ended in order has sent it before.
+    const bool silent = !synchronous_ && rank != 0 && context_.transport->silence_s(rank) > kSilence_s;
+    const Deadline limit = silent ? Deadline::after(0.5) : deadline;
     try {
       json = nlohmann::json::parse(
           rank == 0
               ? summary()
               : std::string(transport::as_text(
-                    transport::recv(*context_.transport, rank, kSummaryTag, {deadline, "summary"}).bytes())));
+                    transport::recv(*context_.transport, rank, kSummaryTag, {limit, "summary"}).bytes())));
     } catch (const PeerError&) {
       if (synchronous_) throw;
       report.lost.push_back(rank);
