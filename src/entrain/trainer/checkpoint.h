@@ -33,7 +33,8 @@ struct CheckpointInfo {
   uint64_t seed = 0;
   std::string strategy;            // its id
   std::vector<torch::Tensor> rng;  // by rank; uint8, or undefined for a rank without (a server)
-  std::vector<std::pair<std::string, torch::Tensor>> rule;  // the distributed optimizer's, if there is one
+  std::vector<std::pair<std::string, torch::Tensor>> rule =
+      {};  // the distributed optimizer's, if there is one
 };
 
 // The checkpoints of one job. Only one process at a time may save to a folder, any number may load.
