@@ -110,7 +110,7 @@ nlohmann::json run_one(const Command& command, const Contender& contender, uint6
 }
 
 // Test error (or loss) against the seconds of training, mean and deviation over seeds. Seeds test at the same
-// steps, so their k-th tests belong together.
+// steps (but for the last test of a run that --seconds ends), so their k-th tests belong together.
 report::LineSeries curve(const Contender& contender, const Outcome& outcome, const char* what) {
   report::LineSeries series{contender.name, {}, {}, {}};
   size_t tests = SIZE_MAX;
@@ -224,7 +224,9 @@ int run(const Command& command) {
   std::vector<std::thread> threads;
   for (int i = 0; i < command.at_once; ++i) threads.emplace_back(work);
   for (auto& thread : threads) thread.join();
-  if (error) std::rethrow_exception(error);
+  const bool some =
+      std::all_of(outcomes.begin(), outcomes.end(), [](const Outcome& o) { return !o.runs.empty(); });
+  if (error && !some) std::rethrow_exception(error);
   const auto document = to_document(command, contenders, outcomes);
   write_file_atomically(std::filesystem::path(command.out) / "optimizers.json", document.dump(2) + "\n");
   write_pictures(command, contenders, outcomes);
@@ -235,6 +237,7 @@ int run(const Command& command) {
         "{}\nmean ± std over {} seeds; communication: share of all workers' time\n{}/optimizers.json\n",
         as_table(command, contenders, outcomes), command.seeds, command.out);
   }
+  if (error) std::rethrow_exception(error);  // what was finished is not lost
   return 0;
 }
 

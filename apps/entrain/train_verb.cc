@@ -10,7 +10,6 @@
 #include "entrain/models/registry.h"
 #include "entrain/strategy/builders/registry.h"
 #include "entrain/strategy/stored.h"
-#include "entrain/trainer/apart.h"
 #include "entrain/trainer/checkpoint.h"
 #include "entrain/trainer/train.h"
 #include "optimizer_flags.h"
@@ -20,6 +19,8 @@
 namespace entrain::app {
 namespace {
 
+constexpr int64_t kUnlimited = 1'000'000'000;  // steps, when --seconds ends the run
+
 struct Command {
   TrainOptions train;
   std::string cluster = "local:1";
@@ -27,6 +28,7 @@ struct Command {
   bool json = false;
   bool auto_tune = false;  // --strategy auto
   OptimizerFlags optimizer;
+  bool steps_given = false;
   std::vector<std::string> switches;
 };
 
@@ -136,7 +138,8 @@ void check(Command& command) {
   }
   check_strategy(command.train.strategy, command.train.model);
   if (command.train.resume.empty() && !command.train.out.empty()) {
-    if (const auto step = Checkpoints(command.train.out).newest_step()) {
+    const auto folder = command.train.optimizer.apart() ? command.train.out / "worker-0" : command.train.out;
+    if (const auto step = Checkpoints(folder).newest_step()) {
       bad_input(
           "--out {}: holds checkpoints of another run, up to step {}; give --resume {} or another folder",
           command.train.out.string(), *step, command.train.out.string());
@@ -155,8 +158,22 @@ std::unique_ptr<AutoPilot> make_pilot(const TrainOptions& train, const cluster::
 }
 
 // Asynchronous rules go on without a worker that is lost, unless it keeps what they share.
-int essential_rank(const Command& command) {
-  return command.train.optimizer.asynchronous() ? centre_of(cluster::parse(command.cluster)) : -1;
+int essential_rank(const Command& command) { return command.train.optimizer.asynchronous() ? 0 : -1; }
+
+// What an apart job has no use for is refused rather than passed over.
+void check_apart(const Command& command) {
+  const TrainOptions& train = command.train;
+  if (!train.optimizer.apart()) return;
+  const std::string& rule = train.optimizer.rule;
+  if (command.auto_tune || !command.switches.empty()) {
+    bad_input(
+        "--strategy auto, --switch: gradients are not synchronized under {}; allowed with --optimizer sgd",
+        rule);
+  }
+  if (rule == "hogwild" && (!train.resume.empty() || train.checkpoint_every > 0 || train.device != "cpu")) {
+    bad_input(
+        "--resume, --checkpoint-every, --device: not there for hogwild, whose threads never stand still");
+  }
 }
 
 int run(Command& command) {
@@ -164,7 +181,9 @@ int run(Command& command) {
   command.auto_tune = command.train.strategy == "auto";
   if (command.auto_tune) command.train.strategy = TrainOptions().strategy;  // until something better is found
   if (command.train.out.empty()) command.train.out = command.train.resume;  // go on where it was
-  if (std::getenv("ENTRAIN_RANK") == nullptr) check(command);               // the launcher's business
+  check_apart(command);
+  if (command.train.seconds > 0 && !command.steps_given) command.train.steps = kUnlimited;
+  if (std::getenv("ENTRAIN_RANK") == nullptr) check(command);  // the launcher's business
   for (const auto& text : command.switches) command.train.switches.push_back(parse_switch(text));
   return run_on_ranks(
       command.cluster, command.timeout_s,
@@ -214,7 +233,8 @@ void add_train(CLI::App& app, Action& action) {
   verb->add_option("--device", c->train.device, "cpu or cuda; ranks of a host share the GPU")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  verb->add_option("--seconds", c->train.seconds, "End after so long, tests not counted; 0: after --steps")
+  verb->add_option("--seconds", c->train.seconds,
+                   "End after so long, tests not counted (and after --steps, if given)")
       ->check(CLI::NonNegativeNumber);
   verb->add_option("--steps", c->train.steps, "Steps in all, those before --resume counted")
       ->check(CLI::PositiveNumber)
@@ -241,7 +261,10 @@ void add_train(CLI::App& app, Action& action) {
       "  entrain train --model vgg16-32 --cluster lab:4x1gbit --strategy allreduce --batch-size 2\n"
       "  entrain train --model bert-small --cluster local:2 --steps 100 --out run --checkpoint-every 20\n"
       "  entrain train --model bert-small --cluster local:2 --steps 200 --out run --resume run");
-  verb->callback([c, &action] { action = [c] { return run(*c); }; });
+  verb->callback([c, verb, &action] {
+    c->steps_given = verb->count("--steps") > 0;
+    action = [c] { return run(*c); };
+  });
 }
 
 }  // namespace entrain::app

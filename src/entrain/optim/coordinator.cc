@@ -189,7 +189,8 @@ std::vector<torch::Tensor> Office::collect(const std::vector<int>& workers, doub
   std::vector<torch::Tensor> parameters;
   for (const int worker : workers) {
     Known& known = known_[worker];
-    if (known.payload.size() > 0) parameters.push_back(open(known.payload).vector.clone());
+    if (known.payload.size() > 0 && has_answered(worker, number))
+      parameters.push_back(open(known.payload).vector.clone());
   }
   return parameters;
 }

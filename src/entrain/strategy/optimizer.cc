@@ -98,8 +98,11 @@ void validate(const Optimizer& o) {
   if (o.loss_window < 0) bad_input("optimizer: loss window is {}, allowed: 1 or more", o.loss_window);
   between("pull strength", o.pull, 0, 1);
   between("global pull strength", o.global_pull, 0, 1);
-  if (!(o.proximal < 1)) bad_input("optimizer: proximal strength is {}, allowed: 0 to 1", o.proximal);
-  if (!(o.block_momentum < 1)) {
+  // -1 stands for the default in both.
+  if (o.proximal != -1 && !(o.proximal >= 0 && o.proximal < 1)) {
+    bad_input("optimizer: proximal strength is {}, allowed: 0 to less than 1", o.proximal);
+  }
+  if (o.block_momentum != -1 && !(o.block_momentum >= 0 && o.block_momentum < 1)) {
     bad_input("optimizer: block momentum is {}, allowed: 0 to less than 1", o.block_momentum);
   }
   between("block rate", o.block_rate, 0, INFINITY);

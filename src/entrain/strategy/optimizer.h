@@ -28,9 +28,9 @@ struct Optimizer {
 
   double pull = 0.1;         // LSGD: towards the leader at an exchange; EASGD: alpha
   double global_pull = 0.1;  // LSGD with groups: towards the leader of all
-  double proximal = -1;      // LSGD: pull at each step; < 0: pull / period
+  double proximal = -1;      // LSGD: pull at each step; -1: pull / period
   bool overlap = true;  // LSGD, Local SGD: the exchange runs beside the next step, and is applied after it
-  double block_momentum = -1;  // BMUF; < 0: 1 - 1/workers
+  double block_momentum = -1;  // BMUF; -1: 1 - 1/workers
   double block_rate = 1;       // BMUF
   double scope = 100;          // Parle: gamma and rho start at it and are annealed by (1 - 1/(2 batches))
   int threads = 4;             // Hogwild

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -47,7 +48,8 @@ class ApartTraining {
   void resume();
   void save(int64_t step);
   void summarise(TrainReport& report);
-  std::string summary() const;
+  std::optional<std::string> summary() const;
+  std::optional<std::string> hear(int rank);
 
   Context& context_;
   const TrainOptions& options_;
@@ -95,7 +97,7 @@ ApartTraining::ApartTraining(Context& context, const TrainOptions& options)
                                        .transport = *context.transport,
                                        .ranks = ranks_,
                                        .groups = make_groups(settings_.groups, context.cluster),
-                                       .centre = centre_of(context.cluster),
+                                       .centre = 0,
                                        .timeout_s = context.job.timeout_s,
                                        .seed = options.seed,
                                        .epoch_steps = data_->steps_per_epoch()});
@@ -110,7 +112,8 @@ ApartTraining::ApartTraining(Context& context, const TrainOptions& options)
 }
 
 // Each worker has checkpoints of its own. A job that was killed may have saved a step on some workers only:
-// all go back to the newest that all have.
+// under a synchronous rule all go back to the newest that all have; asynchronous workers were never at one
+// step.
 void ApartTraining::resume() {
   if (options_.resume.empty()) return;
   Checkpoints checkpoints(options_.resume / fmt::format("worker-{}", context_.rank()), 2);
@@ -123,6 +126,7 @@ void ApartTraining::resume() {
   }
   step = std::stoll(tell_workers(context_, std::to_string(step), kResumeTag, deadline, "where to resume"));
   if (step < 0) bad_input("--resume {}: no checkpoint of every worker there", options_.resume.string());
+  if (!synchronous_) step = own;
   resumed_ = checkpoints.load_newest(*model_, *base_, step);
   if (!resumed_ || resumed_->step != step || resumed_->model != options_.model ||
       resumed_->strategy != settings_.rule) {
@@ -230,7 +234,9 @@ void ApartTraining::test(int64_t step, TrainReport& report) {
     report.tests.push_back(test);
     records_.test(test);
   }
-  if (synchronous_) tell_workers(context_, "tested", kTestTag, deadline, "the end of a test");
+  if (!synchronous_) return;  // the others have gone on: this worker's time counts
+  // A test may take longer than any exchange; a worker that dies meanwhile is noticed without a deadline.
+  tell_workers(context_, "tested", kTestTag, Deadline::never(), "the end of a test");
   paused_s_ += seconds_since(start);
   bytes_before_ += context_.transport->bytes_sent() - bytes;  // testing is no exchange
 }
@@ -271,7 +277,7 @@ TrainReport ApartTraining::run() {
   return report;
 }
 
-std::string ApartTraining::summary() const {
+std::optional<std::string> ApartTraining::summary() const {
   const optim::Journal& journal = rule_->journal();
   const double steps = std::max<double>(1, static_cast<double>(step_times_.size()));
   return nlohmann::json{
@@ -283,11 +289,29 @@ std::string ApartTraining::summary() const {
       .dump();
 }
 
+// What another worker has to say at its end, however far behind it is. Asynchronous rules: nothing when it is
+// lost or has fallen silent.
+std::optional<std::string> ApartTraining::hear(int rank) {
+  const auto arrived = std::make_shared<std::promise<transport::Result>>();
+  auto result = arrived->get_future();
+  context_.transport->post_recv(rank, kSummaryTag, {}, {Deadline::never(), "summary"},
+                                [arrived](transport::Result r) { arrived->set_value(std::move(r)); });
+  int silent = 0;  // one that has ended in order is silent too: its message is here in a moment
+  while (result.wait_for(std::chrono::milliseconds(200)) != std::future_status::ready) {
+    if (!synchronous_ && context_.transport->silence_s(rank) > kSilence_s && ++silent > 5)
+      return std::nullopt;
+  }
+  const transport::Result message = result.get();
+  if (!message.error) return std::string(transport::as_text(message.payload.bytes()));
+  if (synchronous_) std::rethrow_exception(message.error);
+  return std::nullopt;
+}
+
 void ApartTraining::summarise(TrainReport& report) {
-  const Deadline deadline = Deadline::after(context_.job.timeout_s);
   if (context_.rank() != 0) {
-    const std::string own = summary();
-    transport::send(*context_.transport, 0, kSummaryTag, transport::as_bytes(own), {0, deadline, "summary"});
+    const std::string own = *summary();
+    transport::send(*context_.transport, 0, kSummaryTag, transport::as_bytes(own),
+                    {0, Deadline::after(context_.job.timeout_s), "summary"});
     return;
   }
   report.strategy_id = settings_.rule;
@@ -304,21 +328,12 @@ void ApartTraining::summarise(TrainReport& report) {
   double communicated = 0, total = 0;
   int heard = 0;
   for (const int rank : ranks_) {
-    nlohmann::json json;
-    // A stopped process would be waited for until the deadline; one that ended in order has sent it before.
-    const bool silent = !synchronous_ && rank != 0 && context_.transport->silence_s(rank) > kSilence_s;
-    const Deadline limit = silent ? Deadline::after(0.5) : deadline;
-    try {
-      json = nlohmann::json::parse(
-          rank == 0
-              ? summary()
-              : std::string(transport::as_text(
-                    transport::recv(*context_.transport, rank, kSummaryTag, {limit, "summary"}).bytes())));
-    } catch (const PeerError&) {
-      if (synchronous_) throw;
+    const auto text = rank == 0 ? summary() : hear(rank);
+    if (!text) {
       report.lost.push_back(rank);
       continue;
     }
+    const auto json = nlohmann::json::parse(*text);
     ++heard;
     report.bytes_sent.push_back(json["bytes"].get<double>());
     report.first_loss += json["first"].get<double>();
@@ -336,11 +351,7 @@ void ApartTraining::summarise(TrainReport& report) {
 TrainReport train_apart(Context& context, const TrainOptions& options) {
   if (options.optimizer.asynchronous()) context.transport->tolerate_losses();
   if (context.trains()) return ApartTraining(context, options).run();
-  if (options.optimizer.asynchronous()) {
-    optim::serve_centre(options.optimizer, *context.transport, worker_ranks(context.cluster),
-                        context.job.timeout_s, make_groups(options.optimizer.groups, context.cluster));
-  }
-  return {};
+  return {};  // a host that only serves has nothing to do: the centre is at rank 0
 }
 
 }  // namespace entrain

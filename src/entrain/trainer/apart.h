@@ -7,7 +7,7 @@
 //   worker-K/           worker K's checkpoints
 //   tensorboard/        the same as event files (K: the worker)
 //   strategy.json       the optimizer's settings, so that `--strategy strategy.json` is the job again
-// wall_s counts training only: tests stop the clock.
+// wall_s counts training only: tests stop the clock (not under asynchronous rules, where the others go on).
 #pragma once
 
 #include "entrain/trainer/train.h"
@@ -16,9 +16,6 @@ namespace entrain {
 
 // The workers' ranks by group, as settings.groups says. Throws InputError for more groups than workers.
 std::vector<std::vector<int>> make_groups(const std::string& groups, const cluster::Cluster& cluster);
-
-// The rank that keeps what asynchronous workers share: a host that only serves, if there is one, else rank 0.
-int centre_of(const cluster::Cluster& cluster);
 
 // Collective over all ranks, servers too. The report is filled on rank 0.
 TrainReport train_apart(Context& context, const TrainOptions& options);

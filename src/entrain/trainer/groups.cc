@@ -6,13 +6,6 @@
 
 namespace entrain {
 
-int centre_of(const cluster::Cluster& cluster) {
-  for (int rank = 0; rank < cluster.world(); ++rank) {
-    if (!cluster.is_worker(rank)) return rank;
-  }
-  return 0;
-}
-
 std::vector<std::vector<int>> make_groups(const std::string& groups, const cluster::Cluster& cluster) {
   const std::vector<int> workers = worker_ranks(cluster);
   std::map<int, std::vector<int>> by_host;

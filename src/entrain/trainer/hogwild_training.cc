@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "entrain/base/error.h"
 #include "entrain/base/progress.h"
@@ -68,9 +69,10 @@ TrainReport train_hogwild(Context& context, const TrainOptions& options) {
   Progress progress("step", steps, options.progress);
   const auto begin = Clock::now();
   auto last = begin;
-  optim::run_hogwild(
+  const int64_t made = optim::run_hogwild(
       threads, steps,
       [&](int, int64_t step, double loss) {
+        if (!std::isfinite(loss)) fail("the loss is {} at step {}; a lower --lr may help", loss, step);
         const auto now = Clock::now();
         report.step_times.push_back(static_cast<double>(count) * Seconds(now - last).count());
         last = now;
@@ -91,7 +93,7 @@ TrainReport train_hogwild(Context& context, const TrainOptions& options) {
   if (!options.data.empty() || options.test_every > 0) {
     const auto verdict = examiner.examine(x, options.bn_recompute, 0, replicas[0].model->buffers());
     report.tests.push_back(
-        {options.steps, report.total_time, verdict.loss, verdict.error, report.last_loss, {}});
+        {made / count, report.total_time, verdict.loss, verdict.error, report.last_loss, {}});
     records.test(report.tests.back());
   }
   return report;

@@ -15,7 +15,7 @@ TcpRank::TcpRank(int rank, std::vector<Peer> peers, double shape_gbit)
       wakeup_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       queues_(peers.size()),
       gone_(peers.size()),
-      lost_(peers.size()),
+      lost_(peers.size()),  // NOLINT(bugprone-throw-keyword-missing): exceptions kept, not thrown
       ingress_(shape_gbit),
       egress_(shape_gbit) {
   if (!epoll_ || !wakeup_) fail_errno("cannot create an epoll instance");
