@@ -50,6 +50,22 @@ class Apart(unittest.TestCase):
                     for name in expected:
                         self.assertEqual(expected[name], got[name], f"worker {worker}: {name}")
 
+    def test_asynchronous_rules_resume_each_worker_where_it_was(self):
+        for rule in ASYNCHRONOUS:
+            with self.subTest(rule):
+                out = self.folder / rule
+                result(run(*self.train(rule, out, 100000, "--seconds", 1)))
+                steps = [int(newest_checkpoint(out / f"worker-{k}").stem.split("-")[1]) for k in range(3)]
+                resumed = result(run(*self.train(rule, out, max(steps) + 20, "--resume", out)))
+                self.assertEqual(resumed["first_step"], steps[0])
+
+    def test_another_run_in_the_folder_is_refused_before_it_starts(self):
+        out = self.folder / "run"
+        result(run(*self.train("lsgd", out, 8)))
+        done = run(*self.train("lsgd", out, 8))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("holds checkpoints of another run", done.stderr)
+
     def test_a_run_is_one_file_and_leaves_its_records(self):
         out = self.folder / "run"
         first = result(run(*self.train("lsgd", out, 20, "--test-every", 10)))
@@ -109,6 +125,8 @@ class Apart(unittest.TestCase):
                              (("--pull", 1.5), "pull strength is 1.5, allowed: more than 0 and less than 1"),
                              (("--period", 4, "--local-period", 8), "local period is 8, allowed: 1 to the (global) period, 4"),
                              (("--groups", 3), "a group of one worker"),
+                             (("--proximal", -0.5), "proximal strength is -0.5, allowed: 0 to less than 1"),
+                             (("--strategy", "auto"), "gradients are not synchronized under lsgd"),
                              (("--optimizer", "lgsd"), "unknown optimizer 'lgsd'; allowed: sgd, lsgd")):
             with self.subTest(words):
                 flags = flags if "--optimizer" in flags else ("--optimizer", "lsgd", *flags)
