@@ -99,8 +99,8 @@ TEST(Symmetry, LsgdCompletesTheMatrixWhereEasgdStalls) {
 // The stall above needs the exact symmetry: a jitter leads off the saddle in time. Of rank one the answers u
 // and -u lie apart, and a coupling too weak to join the workers but strong enough to hold them off keeps
 // EASGD's where they are, jitter or not: its centre stays at the worst point between. LSGD's gather at one
-// answer. (The window for the coupling depends on |u|. The seeds were chosen because they lie in it: of 1 to 6,
-// EASGD does not stall on 1, 2 and 6, and on 6 LSGD ends in a worse place than EASGD.)
+// answer. (The window for the coupling depends on |u|. The seeds were chosen because they lie in it: of 1 to
+// 6, EASGD does not stall on 1, 2 and 6, and on 6 LSGD ends in a worse place than EASGD.)
 TEST(Symmetry, WithAnswersApartEasgdStallsAlsoFromAsymmetricStarts) {
   for (const uint64_t seed : {3U, 4U, 5U}) {
     const Problem f = matrix_completion(12, 1, 0.7, seed, 0.1);
