@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "entrain/layers/layer.h"
+
 namespace entrain::models {
 
 // Examples. Dimension 0 of both tensors counts them, so a batch can be cut into those of ranks.
@@ -25,6 +27,10 @@ struct Batch {
 class Model : public torch::nn::Module {
  public:
   virtual torch::Tensor loss(const Batch& batch) = 0;
+
+  // The same computation cut into layers, which share this model's parameters; without layers: it is not a
+  // sequence, and no pipeline can run it. The model outlives the layers.
+  virtual layers::Sequence sequence() { return {}; }
 
   // Targets are whole numbers below this (classes, or a vocabulary's tokens); 0: they are something else.
   virtual int64_t classes() const { return 0; }
