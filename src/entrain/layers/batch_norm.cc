@@ -13,13 +13,38 @@ void for_each(torch::nn::Module& module, const std::function<void(BatchNorm2dImp
 
 }  // namespace
 
+BatchNorm2dImpl::BatchNorm2dImpl(int64_t channels) {
+  weight = register_parameter("weight", torch::ones({channels}));
+  bias = register_parameter("bias", torch::zeros({channels}));
+  running_mean = register_buffer("running_mean", torch::zeros({channels}));
+  running_var = register_buffer("running_var", torch::ones({channels}));
+  num_batches_tracked = register_buffer("num_batches_tracked", torch::zeros({}, torch::kLong));
+}
+
+void BatchNorm2dImpl::reset_running_stats() {
+  running_mean.zero_();
+  running_var.fill_(1);
+  num_batches_tracked.zero_();
+}
+
+double BatchNorm2dImpl::share() const {
+  return momentum ? *momentum : 1.0 / num_batches_tracked.item<double>();
+}
+
 torch::Tensor BatchNorm2dImpl::forward(const torch::Tensor& x) {
-  if (!is_training() || (!deferred_ && !recomputing())) return torch::nn::BatchNorm2dImpl::forward(x);
+  const bool cudnn = at::globalContext().userEnabledCuDNN();
+  const auto normalize = [&](const torch::Tensor& mean, const torch::Tensor& variance, double part) {
+    return torch::batch_norm(x, weight, bias, mean, variance, is_training(), part, eps, cudnn);
+  };
+  if (!is_training()) return normalize(running_mean, running_var, 0);
+  if (!deferred_ && !recomputing()) {
+    num_batches_tracked += 1;
+    return normalize(running_mean, running_var, share());
+  }
   // With momentum 1 the operation leaves the batch's own statistics in its running ones: no further pass
   // over x is needed to know them.
   const torch::Tensor mean = torch::zeros_like(running_mean), variance = torch::zeros_like(running_var);
-  const torch::Tensor y = torch::batch_norm(x, weight, bias, mean, variance, true, 1.0, options.eps(),
-                                            at::globalContext().userEnabledCuDNN());
+  const torch::Tensor y = normalize(mean, variance, 1);
   if (deferred_ && !recomputing()) {
     const torch::NoGradGuard no_grad;
     const auto n = static_cast<double>(x.numel() / x.size(1));
@@ -38,9 +63,8 @@ void BatchNorm2dImpl::commit() {
   const torch::Tensor mean = sum_ / count_;
   const torch::Tensor variance = (squares_ / count_ - mean * mean) * (count_ / std::max(count_ - 1, 1.0));
   num_batches_tracked += 1;
-  const double momentum = options.momentum() ? *options.momentum() : 1.0 / num_batches_tracked.item<double>();
-  running_mean.lerp_(mean.to(running_mean.scalar_type()), momentum);
-  running_var.lerp_(variance.to(running_var.scalar_type()), momentum);
+  running_mean.lerp_(mean.to(running_mean.scalar_type()), share());
+  running_var.lerp_(variance.to(running_var.scalar_type()), share());
   count_ = 0;
 }
 
