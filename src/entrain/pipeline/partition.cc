@@ -32,7 +32,10 @@ void check_options(const MinMaxOptions& options, int cells) {
 class Times {
  public:
   Times(const std::vector<double>& costs, int cell_count, const std::vector<double>& speed)
-      : layers(static_cast<int>(costs.size())), cells(cell_count), speed_(speed), prefix_(costs.size() + 1, 0) {
+      : layers(static_cast<int>(costs.size())),
+        cells(cell_count),
+        speed_(speed),
+        prefix_(costs.size() + 1, 0) {
     std::partial_sum(costs.begin(), costs.end(), prefix_.begin() + 1);
     if (speed_.empty()) speed_.assign(cell_count, 1);
   }
@@ -41,6 +44,8 @@ class Times {
   double operator()(int begin, int end, int cell) const {
     return (prefix_[end] - prefix_[begin]) / speed_[cell];
   }
+
+  double speed(int cell) const { return speed_[cell]; }
 
   const int layers;
   const int cells;
@@ -56,8 +61,20 @@ std::vector<int> balance_of(const std::vector<int>& bounds) {
   return balance;
 }
 
-// Bounds of the partition within `reach` that has the least sum of squared times. Requires that one exists.
-std::vector<int> least_squares(const Times& time, const Reach& reach) {
+// Added up cell by cell in least_squares()' order, so that both round alike.
+double sum_of_squares(const Times& time, const std::vector<int>& bounds) {
+  double sum = 0;
+  for (int k = 0; k < time.cells; ++k) {
+    const double t = time(bounds[k], bounds[k + 1], k);
+    sum += t * t;
+  }
+  return sum;
+}
+
+// Bounds of the partition within `reach` that has the least sum of squared times. `known` is any within
+// `reach`; what is already worse than it is not pursued.
+std::vector<int> least_squares(const Times& time, const Reach& reach, const std::vector<int>& known) {
+  const double enough = sum_of_squares(time, known);
   std::vector<double> best(time.layers + 1, kInfinity), next;
   std::vector<std::vector<int>> from(time.cells, std::vector<int>(time.layers + 1, -1));
   best[0] = 0;
@@ -70,6 +87,7 @@ std::vector<int> least_squares(const Times& time, const Reach& reach) {
       for (int j = i + 1; j <= last; ++j) {
         const double t = time(i, j, k);
         const double sum = best[i] + t * t;
+        if (sum > enough) break;
         if (sum < next[j]) {
           next[j] = sum;
           from[k][j] = i;
@@ -86,13 +104,17 @@ std::vector<int> least_squares(const Times& time, const Reach& reach) {
 // Where a cell may end if its time must not exceed `limit`, nor its end `within`.
 Reach reach_in_time(const Times& time, double limit, const Reach& within) {
   Reach reach(time.cells, std::vector<int>(time.layers));
+  std::vector<int> ends(time.layers);
   for (int k = 0; k < time.cells; ++k) {
-    int end = 0;
-    for (int i = 0; i < time.layers; ++i) {
-      end = std::max(end, i);
-      while (end < time.layers && time(i, end + 1, k) <= limit) ++end;
-      reach[k][i] = std::min(end, within[k][i]);
+    if (k == 0 || time.speed(k) != time.speed(k - 1)) {  // else they are those of the cell before
+      int end = 0;
+      for (int i = 0; i < time.layers; ++i) {
+        end = std::max(end, i);
+        while (end < time.layers && time(i, end + 1, k) <= limit) ++end;
+        ends[i] = end;
+      }
     }
+    for (int i = 0; i < time.layers; ++i) reach[k][i] = std::min(ends[i], within[k][i]);
   }
   return reach;
 }
@@ -139,19 +161,21 @@ double max_time(const Times& time, const std::vector<int>& bounds) {
   return most;
 }
 
-// Least limit on every cell's time that leaves a partition within `within`; requires that there is one.
+// Bounds of a partition within `within` whose slowest cell is as fast as can be; requires that there is one.
 // Bisection ends when no double lies between a limit that fails and a time that a partition attains.
-double least_max_time(const Times& time, const Reach& within) {
-  double attained = max_time(time, any_partition(time.layers, time.cells, within));
+std::vector<int> least_max_time(const Times& time, const Reach& within) {
+  std::vector<int> best = any_partition(time.layers, time.cells, within);
+  double attained = max_time(time, best);
   double fails = -1;
   while (true) {
     const double middle = fails < 0 ? 0 : fails + (attained - fails) / 2;
-    if (!(middle > fails && middle < attained)) return attained;
-    const auto bounds = any_partition(time.layers, time.cells, reach_in_time(time, middle, within));
+    if (!(middle > fails && middle < attained)) return best;
+    auto bounds = any_partition(time.layers, time.cells, reach_in_time(time, middle, within));
     if (bounds.empty()) {
       fails = middle;
     } else {
       attained = max_time(time, bounds);
+      best = std::move(bounds);
     }
   }
 }
@@ -202,7 +226,8 @@ void check_costs(const std::vector<double>& costs, int cells) {
 std::vector<int> min_variance(const std::vector<double>& costs, int cells) {
   check_costs(costs, cells);
   const Times time(costs, cells, {});
-  return balance_of(least_squares(time, reach_in_memory(time.layers, cells, {}, 0)));
+  const Reach anywhere = reach_in_memory(time.layers, cells, {}, 0);
+  return balance_of(least_squares(time, anywhere, least_max_time(time, anywhere)));
 }
 
 Partition min_max(const std::vector<double>& costs, int cells, const MinMaxOptions& options) {
@@ -215,8 +240,8 @@ Partition min_max(const std::vector<double>& costs, int cells, const MinMaxOptio
     result.shortfall_bytes = least_shortfall(time.layers, cells, options);
     within = reach_in_memory(time.layers, cells, options, result.shortfall_bytes);
   }
-  const double limit = least_max_time(time, within);
-  const auto bounds = least_squares(time, reach_in_time(time, limit, within));
+  const auto fastest = least_max_time(time, within);
+  const auto bounds = least_squares(time, reach_in_time(time, max_time(time, fastest), within), fastest);
   result.balance = balance_of(bounds);
   result.max_time = max_time(time, bounds);
   if (!result.fits()) worst_excess(bounds, options, &result.shortfall_cell);

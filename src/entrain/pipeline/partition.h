@@ -17,7 +17,8 @@ std::vector<int> min_variance(const std::vector<double>& costs, int cells);
 
 // The heuristic of torchgpipe, after Barany and Grinberg, "Block partitions of sequences": layers move
 // one at a time towards the smallest cell until the largest exceeds it by at most one layer's cost.
-// Not optimal: here to be compared with.
+// (torchgpipe also subtracts the smallest cost from all first, and starts with the remainder in the last
+// cell.) Not optimal: here to be compared with.
 std::vector<int> block_partition(const std::vector<double>& costs, int cells);
 
 // Bytes on the device of `cell` when it holds layers first..last (inclusive). Must not fall as `last` grows.
