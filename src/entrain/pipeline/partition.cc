@@ -119,18 +119,37 @@ Reach reach_in_time(const Times& time, double limit, const Reach& within) {
   return reach;
 }
 
+// The largest end in begin..layers for which `fits` holds; `fits(begin)` is taken to hold, and `fits` not
+// to hold again after it fails. Few calls where `guess` is near.
+template <typename Fits>
+int last_that_fits(int begin, int layers, int guess, const Fits& fits) {
+  int good = begin, bad = layers + 1;
+  for (int step = 1, at = std::clamp(guess, begin + 1, layers); at > good && at < bad; step *= 2) {
+    if (fits(at)) {
+      good = at;
+      at += step;
+    } else {
+      bad = at;
+      at -= step;
+    }
+  }
+  while (bad - good > 1) {
+    const int at = good + (bad - good) / 2;
+    (fits(at) ? good : bad) = at;
+  }
+  return good;
+}
+
+// Where a cell may end if its memory must not exceed its limit and `extra_bytes`.
 Reach reach_in_memory(int layers, int cells, const MinMaxOptions& options, int64_t extra_bytes) {
   Reach reach(cells, std::vector<int>(layers, layers));
   if (!options.memory) return reach;
   for (int k = 0; k < cells; ++k) {
+    const int64_t limit = options.memory_limit[k] + extra_bytes;
+    int end = 0;  // that of the layer before is a good guess
     for (int i = 0; i < layers; ++i) {
-      int fits = i, fails = layers + 1;  // ends
-      while (fails - fits > 1) {
-        const int end = (fits + fails) / 2;
-        const bool fit = options.memory(i, end - 1, k) <= options.memory_limit[k] + extra_bytes;
-        (fit ? fits : fails) = end;
-      }
-      reach[k][i] = fits;
+      end = last_that_fits(i, layers, end, [&](int at) { return options.memory(i, at - 1, k) <= limit; });
+      reach[k][i] = end;
     }
   }
   return reach;
@@ -246,6 +265,11 @@ Partition min_max(const std::vector<double>& costs, int cells, const MinMaxOptio
   result.max_time = max_time(time, bounds);
   if (!result.fits()) worst_excess(bounds, options, &result.shortfall_cell);
   return result;
+}
+
+bool can_fit(int layers, int cells, const MinMaxOptions& options, int64_t extra_bytes) {
+  check_options(options, cells);
+  return !any_partition(layers, cells, reach_in_memory(layers, cells, options, extra_bytes)).empty();
 }
 
 std::vector<int> parse_balance(const std::string& text, int layers, int cells) {

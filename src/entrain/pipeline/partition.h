@@ -44,6 +44,9 @@ struct Partition {
 // O(cells * L) for each of about 60 bisections, plus O(cells * L * W) with W layers the most a cell may hold.
 Partition min_max(const std::vector<double>& costs, int cells, const MinMaxOptions& options = {});
 
+// Whether min_max() would fit if every limit were raised by `extra_bytes`: much cheaper than the partition.
+bool can_fit(int layers, int cells, const MinMaxOptions& options, int64_t extra_bytes = 0);
+
 // The user's own: "3,5,4". InputError unless it is `cells` whole numbers from 1 that sum to `layers`.
 std::vector<int> parse_balance(const std::string& text, int layers, int cells);
 

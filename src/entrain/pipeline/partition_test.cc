@@ -170,6 +170,8 @@ TEST(Partition, EqualsBruteForceWithAMemoryLimit) {
     } else {
       ++infeasible;
       EXPECT_EQ(result.shortfall_bytes, shortfall);
+      EXPECT_FALSE(can_fit(layers, cells, options, shortfall - 1));
+      EXPECT_TRUE(can_fit(layers, cells, options, shortfall));
       EXPECT_EQ(worst_excess(result.balance, options), shortfall);
     }
   }
