@@ -50,6 +50,10 @@ void add_optimizer_options(CLI::App& verb, OptimizerFlags& flags) {
   field(verb, flags, "--weight-decay", &Optimizer::weight_decay, "Of the base optimizer [0]");
   field(verb, flags, "--rate-variant", &Optimizer::rate_variant,
         "Rates by worker: same, linear, powers (of two)");
+  field(verb, flags, "--lr-schedule", &Optimizer::rate_schedule,
+        "Rate over the job: constant, linear, cosine, steps [constant]");
+  field(verb, flags, "--warmup", &Optimizer::warmup, "Share of the job in which the rate rises [0]");
+  field(verb, flags, "--clip", &Optimizer::clip_norm, "Largest norm of all gradients together; 0: any [0]");
   field(verb, flags, "--period", &Optimizer::period, "Steps between exchanges [16]");
   field(verb, flags, "--local-period", &Optimizer::local_period,
         "LSGD groups: in a group [a quarter of --period]");

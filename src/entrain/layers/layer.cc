@@ -22,6 +22,25 @@ std::vector<torch::Tensor> Layer::parameters() const {
   return result;
 }
 
+bool draws_random(const torch::nn::Module& module) {
+  namespace nn = torch::nn;
+  for (const auto& part : module.modules()) {
+    if (part->as<nn::Dropout>() || part->as<nn::Dropout2d>() || part->as<nn::Dropout3d>() ||
+        part->as<nn::AlphaDropout>() || part->as<nn::FeatureAlphaDropout>() ||
+        part->as<nn::MultiheadAttention>()) {
+      return true;
+    }
+    const auto* lstm = part->as<nn::LSTM>();
+    const auto* gru = part->as<nn::GRU>();
+    const auto* rnn = part->as<nn::RNN>();
+    if ((lstm && lstm->options.dropout() > 0) || (gru && gru->options.dropout() > 0) ||
+        (rnn && rnn->options.dropout() > 0)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 torch::Tensor forward(const Sequence& sequence, const torch::Tensor& input) {
   Skips skips;
   torch::Tensor x = input;
@@ -34,8 +53,13 @@ std::vector<Layer> layers_of(const torch::nn::Sequential& modules) {
   for (const auto& item : modules->named_children()) {
     const auto at = static_cast<size_t>(result.size());
     torch::nn::AnyModule any = *(modules->begin() + static_cast<std::ptrdiff_t>(at));
-    result.push_back(
-        {item.key(), item.value(), [any](const torch::Tensor& x, Skips&) mutable { return any.forward(x); }});
+    result.push_back({item.key(),
+                      item.value(),
+                      [any](const torch::Tensor& x, Skips&) mutable { return any.forward(x); },
+                      {},
+                      {},
+                      {},
+                      draws_random(*item.value())});
   }
   return result;
 }

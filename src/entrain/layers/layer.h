@@ -35,6 +35,10 @@ struct Layer {
   std::vector<std::string> pops = {};        // skips that forward takes
   std::vector<torch::Tensor> borrowed = {};  // other layers' parameters that this one reads too (tied)
 
+  // It draws from torch's default generator: such layers take turns where cells are threads. drop() needs
+  // none of this.
+  bool draws = false;
+
   // Its own, then the borrowed.
   std::vector<torch::Tensor> parameters() const;
 };
@@ -48,11 +52,19 @@ struct Sequence {
 // All layers in order, as if there were no pipeline.
 torch::Tensor forward(const Sequence& sequence, const torch::Tensor& input);
 
+// Whether `module` holds a module of torch that draws random numbers in training (dropout of any kind, ...).
+bool draws_random(const torch::nn::Module& module);
+
 // A layer around any module that maps a tensor to a tensor.
 template <typename Holder>
 Layer layer_of(std::string name, Holder module) {
-  return {std::move(name), module.ptr(),
-          [module](const torch::Tensor& x, Skips&) mutable { return module->forward(x); }};
+  return {std::move(name),
+          module.ptr(),
+          [module](const torch::Tensor& x, Skips&) mutable { return module->forward(x); },
+          {},
+          {},
+          {},
+          draws_random(*module)};
 }
 
 // One layer for each module of a torch::nn::Sequential, each of which maps a tensor to a tensor.

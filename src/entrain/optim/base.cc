@@ -23,4 +23,19 @@ std::unique_ptr<torch::optim::Optimizer> make_base(const strategy::Optimizer& se
                                  .nesterov(nesterov));
 }
 
+void set_rate(torch::optim::Optimizer& base, double rate) {
+  for (auto& group : base.param_groups()) group.options().set_lr(rate);
+}
+
+double clip_gradients(const std::vector<torch::Tensor>& parameters, double most) {
+  if (most == 0) return 0;
+  for (const auto& parameter : parameters) {
+    // Rows that came twice count as their sum.
+    if (parameter.grad().defined() && parameter.grad().is_sparse()) {
+      parameter.mutable_grad() = parameter.grad().coalesce();
+    }
+  }
+  return torch::nn::utils::clip_grad_norm_(parameters, most);
+}
+
 }  // namespace entrain::optim

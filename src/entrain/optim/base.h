@@ -16,4 +16,11 @@ std::unique_ptr<torch::optim::Optimizer> make_base(const strategy::Optimizer& se
                                                    std::vector<torch::Tensor> parameters, int index,
                                                    int workers);
 
+// Of all parameters, from the next step on.
+void set_rate(torch::optim::Optimizer& base, double rate);
+
+// Scales the gradients of `parameters` down to a norm of at most `most` over all of them; 0: any. Returns the
+// norm there was.
+double clip_gradients(const std::vector<torch::Tensor>& parameters, double most);
+
 }  // namespace entrain::optim

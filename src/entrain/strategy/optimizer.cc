@@ -68,6 +68,15 @@ double Optimizer::rate_of(int index, int workers) const {
   return learning_rate;
 }
 
+double Optimizer::rate_factor(double progress) const {
+  const double p = std::clamp(progress, 0.0, 1.0);
+  double factor = 1;
+  if (rate_schedule == "linear") factor = 1 - p;
+  if (rate_schedule == "cosine") factor = 0.5 * (1 + std::cos(M_PI * p));
+  if (rate_schedule == "steps") factor = p < 0.5 ? 1 : p < 0.75 ? 0.1 : 0.01;
+  return p < warmup ? factor * p / warmup : factor;
+}
+
 void set_rule(Optimizer& optimizer, const std::string& name) {
   const Names& rules = rule_names();
   if (std::find(rules.begin(), rules.end(), name) != rules.end()) {
@@ -85,6 +94,11 @@ void validate(const Optimizer& o) {
   one_of("rule", o.rule, rule_names());
   one_of("base", o.base, {"sgd", "momentum", "nesterov", "adam"});
   one_of("rate variant", o.rate_variant, {"same", "linear", "powers"});
+  one_of("rate schedule", o.rate_schedule, {"constant", "linear", "cosine", "steps"});
+  if (!(o.warmup >= 0 && o.warmup < 1)) {
+    bad_input("optimizer: warm-up is {}, allowed: 0 to less than 1 (a share of the job)", o.warmup);
+  }
+  if (!(o.clip_norm >= 0)) bad_input("optimizer: clip norm is {}, allowed: 0 (off) or more", o.clip_norm);
   one_of("choice", o.choice, {"best", "stochastic"});
   check_groups(o.groups);
   between("learning rate", o.learning_rate, 0, INFINITY);

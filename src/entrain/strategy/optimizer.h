@@ -19,6 +19,11 @@ struct Optimizer {
   double weight_decay = 0;
   // Worker i of l has rate * f(i): same: 1; linear: (i+1)/l; powers: 2^-(i mod 4). As the authors offer.
   std::string rate_variant = "same";
+  // The rate over a job, by the share p of it that is done: constant; linear: 1 - p; cosine: (1 + cos pi
+  // p)/2; steps: 1, and a tenth of it after each of p = 1/2 and 3/4.
+  std::string rate_schedule = "constant";
+  double warmup = 0;     // share of the job in which the rate rises to that of the schedule
+  double clip_norm = 0;  // gradients are scaled down to this norm over all variables; 0: as they are
 
   int64_t period = 16;       // steps between exchanges (LSGD: of the global leader)
   int64_t local_period = 0;  // LSGD with groups: steps between exchanges in a group; 0: a quarter of period
@@ -46,6 +51,8 @@ struct Optimizer {
   double proximal_or_default() const;
   // Of worker `index` of `workers`.
   double rate_of(int index, int workers) const;
+  // What the schedule makes of the rate when the share `progress` (0..1) of the job is done.
+  double rate_factor(double progress) const;
 };
 
 // Sets rule and base to what a name on a command line means: "lsgd" is a rule (around the base there is),

@@ -42,6 +42,7 @@ class ApartTraining {
  private:
   double wall() const { return seconds_since(begin_) - paused_s_; }
   bool to_stop(int64_t step);
+  double progress(int64_t step) const;  // share of the job that is done
   double one_step(int64_t step);
   void test(int64_t step, TrainReport& report);
   std::vector<torch::Tensor> mean_buffers();
@@ -159,6 +160,11 @@ bool ApartTraining::to_stop(int64_t step) {
   return captain_.word(false, enough) == Word::kStop;
 }
 
+double ApartTraining::progress(int64_t step) const {
+  const double by_steps = static_cast<double>(step) / static_cast<double>(options_.steps);
+  return options_.seconds > 0 ? std::max(by_steps, wall() / options_.seconds) : by_steps;
+}
+
 // Returns the seconds that it took.
 double ApartTraining::one_step(int64_t step) {
   const auto start = Clock::now();
@@ -166,6 +172,9 @@ double ApartTraining::one_step(int64_t step) {
   base_->zero_grad();
   const torch::Tensor loss = model_->loss(data_->training(step));
   loss.backward();
+  optim::clip_gradients(model_->parameters(), settings_.clip_norm);
+  optim::set_rate(*base_,
+                  settings_.rate_of(index_, context_.workers()) * settings_.rate_factor(progress(step)));
   last_loss_ = loss.item<double>();
   if (!std::isfinite(last_loss_)) {
     fail("rank {}: the loss is {} at step {}; a lower --lr may help", context_.rank(), last_loss_, step);

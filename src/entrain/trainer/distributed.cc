@@ -8,6 +8,7 @@
 #include "entrain/collective/algorithms.h"
 #include "entrain/collective/executor.h"
 #include "entrain/graph/capture.h"
+#include "entrain/optim/base.h"
 #include "entrain/strategy/builders/registry.h"
 #include "entrain/strategy/validate.h"
 
@@ -131,7 +132,7 @@ void Distributed::step(const torch::Tensor& loss) {
   }
   under_way_ = true;
   ++step_;
-  if (options_.overlap_forward) {
+  if (options_.overlap_forward && options_.clip_norm == 0) {
     watch_ = std::make_unique<graph::ForwardWatch>(variables_, [this](size_t v) { use(v); });
   } else {
     finish();
@@ -227,6 +228,7 @@ void Distributed::use(size_t v) {
 void Distributed::finish() {
   if (!under_way_) return;
   watch_.reset();
+  std::vector<size_t> clipped;  // wait for the others
   while (true) {
     int v = -1;
     {
@@ -234,8 +236,14 @@ void Distributed::finish() {
       v = engine_.take_any();
     }
     if (v < 0) break;
-    update(static_cast<size_t>(v));
+    if (options_.clip_norm == 0) {
+      update(static_cast<size_t>(v));
+    } else {
+      clipped.push_back(static_cast<size_t>(v));
+    }
   }
+  optim::clip_gradients(variables_, clipped.empty() ? 0 : options_.clip_norm);
+  for (const size_t v : clipped) update(v);
   under_way_ = false;
 }
 

@@ -25,6 +25,9 @@ struct Options {
   // The next forward starts while later variables are still under way, and waits at the first
   // operation that reads one of them. Off: step() returns when all are updated.
   bool overlap_forward = true;
+  // Gradients are scaled down to this norm over all variables; 0: as they are. Needs all of them before the
+  // first update, so nothing overlaps with the next forward.
+  double clip_norm = 0;
 };
 
 // Where the time went since the start, in seconds.

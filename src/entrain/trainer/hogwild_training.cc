@@ -52,6 +52,10 @@ TrainReport train_hogwild(Context& context, const TrainOptions& options) {
         "{}",
         context.world());
   }
+  if (options.optimizer.rate_schedule != "constant" || options.optimizer.clip_norm > 0) {
+    bad_input("--optimizer hogwild: allowed: --lr-schedule constant and --clip 0, not {} and {}",
+              options.optimizer.rate_schedule, options.optimizer.clip_norm);
+  }
   torch::Tensor x;
   std::vector<Replica> replicas = make_replicas(options, x);
   std::vector<optim::HogwildReplica> threads;

@@ -63,7 +63,8 @@ class Training {
       metrics_.emplace(options.out / "metrics.jsonl");
     }
     distributed_ =
-        distribute(context, *model_, *optimizer_, {options.strategy, options.seed, options.overlap_forward});
+        distribute(context, *model_, *optimizer_,
+                   {options.strategy, options.seed, options.overlap_forward, options.optimizer.clip_norm});
     restore_rng();
     if (context.rank() == 0 && (options.test_every > 0 || !options.data.empty())) {
       examiner_ = std::make_unique<Examiner>(options.model, torch::Device(options.device), *data_);
@@ -77,6 +78,7 @@ class Training {
   void restore_rng();
   void save(int64_t step);
   void switch_if_due(int64_t step);
+  void set_rate(int64_t step, double wall_s);
   void record(int64_t step, double seconds, double loss);
   bool test_due(int64_t step) const;
   void test(int64_t step, double wall_s, TrainReport& report);
@@ -157,6 +159,20 @@ void Training::switch_if_due(int64_t step) {
   }
 }
 
+// Updates of the last step that are still to be made go by the old rate.
+void Training::set_rate(int64_t step, double wall_s) {
+  const strategy::Optimizer& settings = options_.optimizer;
+  if (settings.rate_schedule == "constant" && settings.warmup == 0) return;
+  if (options_.seconds > 0 && context_.workers() > 1) {
+    bad_input("--lr-schedule {} --seconds: workers' clocks differ, their rates may not; allowed: --steps",
+              settings.rate_schedule);
+  }
+  const double by_steps = static_cast<double>(step) / static_cast<double>(options_.steps);
+  const double done = options_.seconds > 0 ? std::max(by_steps, wall_s / options_.seconds) : by_steps;
+  distributed_->finish();
+  optim::set_rate(*optimizer_, settings.rate_of(0, 1) * settings.rate_factor(done));
+}
+
 void Training::record(int64_t step, double seconds, double loss) {
   if (!metrics_) return;
   metrics_->append(nlohmann::json{{"step", step},
@@ -228,6 +244,7 @@ TrainReport Training::run() {
                            (distributed_->times().updated - before.updated);
     last_loss_ = loss.item<double>();
     if (done == 0) first_loss_ = last_loss_;
+    set_rate(step, wall());
     distributed_->step(loss);
     const double seconds = seconds_since(start);
     record(step, seconds, last_loss_);

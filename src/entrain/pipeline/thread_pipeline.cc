@@ -1,0 +1,109 @@
+#include "entrain/pipeline/thread_pipeline.h"
+
+#include <algorithm>
+
+#include "entrain/base/error.h"
+#include "entrain/layers/batch_norm.h"
+
+namespace entrain::pipeline {
+
+ThreadPipeline::ThreadPipeline(layers::Sequence sequence, Options options)
+    : sequence_(std::move(sequence)), options_(std::move(options)) {
+  if (sequence_.layers.empty()) bad_input("the model is not a sequence of layers: no pipeline can run it");
+  cut_ = pipeline::cut(sequence_.layers, options_.balance);
+  if (cut_.cells() != options_.devices * options_.chunks) {
+    bad_input("{} cells for {} devices of {} cells each", cut_.cells(), options_.devices, options_.chunks);
+  }
+  schedule_ = make_schedule(options_.schedule, options_.devices, options_.micro_batches, options_.chunks);
+  for (int device = 0; device < options_.devices; ++device) {
+    std::vector<Cell> cells;
+    for (int c = device; c < cut_.cells(); c += options_.devices) {
+      cells.emplace_back(sequence_.layers, cut_, c, options_.seed);
+      for (const auto& module : cells.back().modules()) {
+        layers::defer_batch_norm(*module, options_.defer_batch_norm);
+        if (!options_.placement.empty()) module->to(options_.placement.at(device));
+      }
+    }
+    workers_.push_back(std::make_unique<Worker>(cut_, schedule_, device, options_.remat, std::move(cells),
+                                                sequence_, mail_));
+  }
+  for (int device = 0; device < options_.devices; ++device) {
+    threads_.emplace_back([this, device] { work(device); });
+  }
+}
+
+ThreadPipeline::~ThreadPipeline() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  for (auto& thread : threads_) thread.join();
+}
+
+double ThreadPipeline::run(const torch::Tensor& input, const torch::Tensor& target) {
+  const MicroBatches batch = MicroBatches::cut(input, target, options_.micro_batches);
+  mail_.clear();
+  const auto began = Clock::now();
+  {
+    std::unique_lock lock(mutex_);
+    batch_ = &batch;
+    began_ = began;
+    loss_ = 0;
+    error_ = nullptr;
+    running_ = options_.devices;
+    ++round_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return running_ == 0; });
+    batch_ = nullptr;
+    if (error_) std::rethrow_exception(error_);
+  }
+  for (const auto& layer : sequence_.layers) {
+    if (layer.module) layers::commit_batch_norm(*layer.module);
+  }
+  ++step_;
+  wall_s_ = seconds_since(began);
+  return loss_;
+}
+
+// One device's thread.
+void ThreadPipeline::work(int device) {
+  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  torch::set_num_threads(options_.threads_per_cell > 0 ? options_.threads_per_cell
+                                                       : std::max(1, cores / options_.devices));
+  for (int64_t seen = 0;;) {
+    const MicroBatches* batch = nullptr;
+    Clock::time_point began;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return ending_ || round_ > seen; });
+      if (ending_) return;
+      seen = round_;
+      batch = batch_;
+      began = began_;
+    }
+    double loss = 0;
+    std::exception_ptr error;
+    try {
+      loss = workers_[device]->run(step_, *batch, began);
+    } catch (...) {
+      error = std::current_exception();
+      mail_.fail(error);  // the others wait for what will not come
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      loss_ += loss;
+      if (error && !error_) error_ = error;
+      --running_;
+    }
+    changed_.notify_all();
+  }
+}
+
+std::vector<std::vector<Span>> ThreadPipeline::spans() const {
+  std::vector<std::vector<Span>> result;
+  for (const auto& worker : workers_) result.push_back(worker->spans());
+  return result;
+}
+
+}  // namespace entrain::pipeline
