@@ -32,9 +32,7 @@ class Lstm : public Model {
   int64_t classes() const override { return options_.vocabulary; }
 
   Batch synthetic(int64_t batch_size, torch::Generator& generator) const override {
-    const auto tokens = synthetic_tokens(batch_size, options_.sequence + 1, options_.vocabulary, generator);
-    return {tokens.narrow(1, 0, options_.sequence).contiguous(),
-            tokens.narrow(1, 1, options_.sequence).contiguous()};
+    return synthetic_text(batch_size, options_.sequence, options_.vocabulary, generator);
   }
 
  private:
