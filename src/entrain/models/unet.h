@@ -23,7 +23,8 @@ struct UnetOptions {
 
 // input: images (N, 3, side, side). target: (N, 1, side, side), 1 where something is, else 0.
 // Differs from torchgpipe's, which has instance norm and drops channels: batch norm here, no dropout.
-// Parameters without the norms: those of torchgpipe's table, 362.2 M for (6, 72) up to 15.82 B for (48, 160).
+// Its parameters are those of torchgpipe's table, 362.2 M for (6, 72) up to 15.82 B for (48, 160): the norms'
+// own do not show in these digits.
 // Errors: InputError for an odd C, or a side that cannot be halved so often.
 std::shared_ptr<Model> make_unet(const UnetOptions& options);
 
