@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "entrain/layers/pass.h"
+#include "entrain/models/sequential.h"
 #include "entrain/models/synthetic.h"
 
 namespace entrain::models {
@@ -44,9 +46,7 @@ struct EncoderImpl : nn::Module {
     return torch::matmul(drop(torch::softmax(scores, -1)), v).transpose(1, 2).reshape(x.sizes());
   }
 
-  torch::Tensor drop(const torch::Tensor& x) const {
-    return dropout > 0 ? torch::dropout(x, dropout, is_training()) : x;
-  }
+  torch::Tensor drop(const torch::Tensor& x) const { return layers::drop(x, dropout, is_training()); }
 
   int64_t heads;
   double dropout;
@@ -72,12 +72,29 @@ class Bert : public Model {
   }
 
   torch::Tensor loss(const Batch& batch) override {
-    auto x = encoder_->forward(norm_(embed(batch.input)));
-    const auto masked = batch.target.select(1, 0), labels = batch.target.select(1, 1);
-    x = x.gather(1, masked.unsqueeze(2).expand({-1, -1, options_.hidden}));
-    x = transform_norm_(torch::gelu(transform_(x)));
-    const auto logits = F::linear(x, tokens_->weight, decoder_bias_);
-    return F::cross_entropy(logits.flatten(0, 1), labels.flatten());
+    const auto x = encoder_->forward(embed(batch.input));
+    return loss_of(decode(masked(x, batch.target)), batch.target);
+  }
+
+  // Which positions are masked is the target's to say, so that here, unlike in loss(), all are decoded: the
+  // same numbers for about 7 times the work in the last layer.
+  layers::Sequence sequence() override {
+    std::vector<layers::Layer> result = layers_of("encoder", encoder_);
+    result.insert(result.begin(), {"embedding",
+                                   group({{"tokens", tokens_.ptr()},
+                                          {"positions", positions_.ptr()},
+                                          {"segments", segments_.ptr()},
+                                          {"norm", norm_.ptr()}}),
+                                   [this](const torch::Tensor& x, layers::Skips&) { return embed(x); }});
+    layers::Layer head{"head",
+                       group({{"transform", transform_.ptr()}, {"transform_norm", transform_norm_.ptr()}}),
+                       [this](const torch::Tensor& x, layers::Skips&) { return decode(x); }};
+    head.module->register_parameter("decoder_bias", decoder_bias_);
+    head.borrowed = {tokens_->weight};
+    result.push_back(std::move(head));
+    return {std::move(result), [](const torch::Tensor& logits, const torch::Tensor& target) {
+              return loss_of(masked(logits, target), target);
+            }};
   }
 
   Batch synthetic(int64_t batch_size, torch::Generator& generator) const override {
@@ -96,7 +113,22 @@ class Bert : public Model {
     const auto segment = (place * 2 >= input.size(1)).to(torch::kInt64);
     auto x = tokens_(input);  // one statement each: the order of use is part of G
     x = x + positions_(place);
-    return x + segments_(segment);
+    return norm_(x + segments_(segment));
+  }
+
+  // States (N, length, hidden) to logits of the tokens.
+  torch::Tensor decode(const torch::Tensor& x) {
+    const auto y = transform_norm_(torch::gelu(transform_(x)));
+    return F::linear(y, tokens_->weight, decoder_bias_);
+  }
+
+  // (N, length, w) to (N, k, w): at the positions that the target names.
+  static torch::Tensor masked(const torch::Tensor& x, const torch::Tensor& target) {
+    return x.gather(1, target.select(1, 0).unsqueeze(2).expand({-1, -1, x.size(2)}));
+  }
+
+  static torch::Tensor loss_of(const torch::Tensor& logits, const torch::Tensor& target) {
+    return F::cross_entropy(logits.flatten(0, 1), target.select(1, 1).flatten());
   }
 
   // Normal with deviation 0.02, as published; zero biases.

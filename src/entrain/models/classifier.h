@@ -1,22 +1,25 @@
 // Models that tell which of several classes an example is of.
 #pragma once
 
-#include "entrain/models/model.h"
+#include "entrain/models/sequential.h"
 
 namespace entrain::models {
 
-class Classifier : public Model {
+class Classifier : public SequentialModel {
  public:
-  // (N, classes): the higher, the likelier.
-  virtual torch::Tensor logits(const torch::Tensor& input) = 0;
+  // From the input to (N, classes): the higher, the likelier.
+  virtual std::vector<layers::Layer> parts() = 0;
 
-  torch::Tensor loss(const Batch& batch) final {
-    return torch::nn::functional::cross_entropy(logits(batch.input), batch.target);
+  layers::Sequence sequence() final {
+    return {parts(), [](const torch::Tensor& logits, const torch::Tensor& target) {
+              return torch::nn::functional::cross_entropy(logits, target);
+            }};
   }
 
   // How many of the batch it gets wrong.
   int64_t mistakes(const Batch& batch) {
-    return logits(batch.input).argmax(1).ne(batch.target).sum().item<int64_t>();
+    const torch::Tensor logits = layers::forward(sequence(), batch.input);
+    return logits.argmax(1).ne(batch.target).sum().item<int64_t>();
   }
 };
 

@@ -1,5 +1,6 @@
 #include "entrain/models/cnn7.h"
 
+#include "entrain/layers/pass.h"
 #include "entrain/models/classifier.h"
 #include "entrain/models/synthetic.h"
 
@@ -21,13 +22,23 @@ class Cnn7 : public Classifier {
     fc2_ = register_module("fc2", nn::Linear(options.hidden, options.classes));
   }
 
-  torch::Tensor logits(const torch::Tensor& input) override {
-    auto x = torch::max_pool2d(torch::relu(conv1_(input)), 2);
-    x = torch::max_pool2d(torch::relu(conv2_(x)), 2);
-    x = torch::relu(conv3_(x)).flatten(1);
-    x = torch::relu(fc1_(x));
-    if (options_.dropout > 0) x = torch::dropout(x, options_.dropout, is_training());
-    return fc2_(x);
+  std::vector<layers::Layer> parts() override {
+    const auto pooled = [](nn::Conv2d conv) {
+      return [conv](const torch::Tensor& x, layers::Skips&) mutable {
+        return torch::max_pool2d(torch::relu(conv(x)), 2);
+      };
+    };
+    const auto flat = [conv = conv3_](const torch::Tensor& x, layers::Skips&) mutable {
+      return torch::relu(conv(x)).flatten(1);
+    };
+    const auto hidden = [fc = fc1_, p = options_.dropout](const torch::Tensor& x, layers::Skips&) mutable {
+      return layers::drop(torch::relu(fc(x)), p, fc->is_training());
+    };
+    return {{"conv1", conv1_.ptr(), pooled(conv1_)},
+            {"conv2", conv2_.ptr(), pooled(conv2_)},
+            {"conv3", conv3_.ptr(), flat},
+            {"fc1", fc1_.ptr(), hidden},
+            layers::layer_of("fc2", fc2_)};
   }
 
   int64_t classes() const override { return options_.classes; }

@@ -1,5 +1,6 @@
 #include "entrain/models/lstm.h"
 
+#include "entrain/models/sequential.h"
 #include "entrain/models/synthetic.h"
 
 namespace entrain::models {
@@ -18,19 +19,42 @@ class Lstm : public Model {
   }
 
   torch::Tensor loss(const Batch& batch) override {
-    const auto states = std::get<0>(lstm_(embedding_(batch.input)));
-    return nn::functional::cross_entropy(decoder_(states).flatten(0, 1), batch.target.flatten());
+    return loss_of(decoder_(std::get<0>(lstm_(embedding_(batch.input)))), batch.target);
+  }
+
+  layers::Sequence sequence() override {
+    std::vector<layers::Layer> result{layers::layer_of("embedding", embedding_)};
+    for (int64_t i = 0; i < options_.layers; ++i) result.push_back(lstm_layer(i));
+    result.push_back(layers::layer_of("decoder", decoder_));
+    return {std::move(result), loss_of};
   }
 
   int64_t classes() const override { return options_.vocabulary; }
 
   Batch synthetic(int64_t batch_size, torch::Generator& generator) const override {
-    const auto tokens = synthetic_tokens(batch_size, options_.sequence + 1, options_.vocabulary, generator);
-    return {tokens.narrow(1, 0, options_.sequence).contiguous(),
-            tokens.narrow(1, 1, options_.sequence).contiguous()};
+    return synthetic_text(batch_size, options_.sequence, options_.vocabulary, generator);
   }
 
  private:
+  static torch::Tensor loss_of(const torch::Tensor& logits, const torch::Tensor& target) {
+    return nn::functional::cross_entropy(logits.flatten(0, 1), target.flatten());
+  }
+
+  // torch's module runs all layers in one call; this runs one of them, with its four parameters.
+  layers::Layer lstm_layer(int64_t i) {
+    const auto all = lstm_->named_parameters();
+    auto module = std::make_shared<nn::Module>();
+    std::vector<torch::Tensor> own;
+    for (const char* kind : {"weight_ih_l", "weight_hh_l", "bias_ih_l", "bias_hh_l"}) {
+      const std::string name = kind + std::to_string(i);
+      own.push_back(module->register_parameter(name, all[name]));
+    }
+    return {"lstm.l" + std::to_string(i), module, [own](const torch::Tensor& x, layers::Skips&) {
+              const auto zero = torch::zeros({1, x.size(0), own[1].size(1)}, x.options());
+              return std::get<0>(torch::lstm(x, {zero, zero}, own, true, 1, 0, false, false, true));
+            }};
+  }
+
   LstmOptions options_;
   nn::Embedding embedding_{nullptr};
   nn::LSTM lstm_{nullptr};

@@ -1,5 +1,6 @@
 #include "entrain/models/resnet.h"
 
+#include "entrain/layers/batch_norm.h"
 #include "entrain/models/classifier.h"
 #include "entrain/models/synthetic.h"
 
@@ -14,13 +15,13 @@ struct ConvNormImpl : nn::Module {
       : conv(register_module(
             "conv",
             nn::Conv2d(nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false)))),
-        norm(register_module("norm", nn::BatchNorm2d(out))) {
+        norm(register_module("norm", layers::BatchNorm2d(out))) {
     nn::init::kaiming_uniform_(conv->weight, 0, torch::kFanOut, torch::kReLU);
   }
   torch::Tensor forward(const torch::Tensor& x) { return norm(conv(x)); }
 
   nn::Conv2d conv;
-  nn::BatchNorm2d norm;
+  layers::BatchNorm2d norm;
 };
 TORCH_MODULE(ConvNorm);
 
@@ -92,11 +93,18 @@ class Resnet : public Classifier {
     finish(channels);
   }
 
-  torch::Tensor logits(const torch::Tensor& input) override {
-    auto x = torch::relu(stem_(input));
-    if (pool_stem_) x = torch::max_pool2d(x, 3, 2, 1);
-    x = stages_->forward(x).mean({2, 3});
-    return fc_(x);
+  std::vector<layers::Layer> parts() override {
+    const auto stem = [stem = stem_, pool = pool_stem_](const torch::Tensor& x, layers::Skips&) mutable {
+      const auto y = torch::relu(stem(x));
+      return pool ? torch::max_pool2d(y, 3, 2, 1) : y;
+    };
+    const auto head = [fc = fc_](const torch::Tensor& x, layers::Skips&) mutable {
+      return fc(x.mean({2, 3}));
+    };
+    std::vector<layers::Layer> result = layers_of("stages", stages_);
+    result.insert(result.begin(), {"stem", stem_.ptr(), stem});
+    result.push_back({"fc", fc_.ptr(), head});
+    return result;
   }
 
   int64_t classes() const override { return classes_; }

@@ -18,4 +18,18 @@ torch::Tensor synthetic_tokens(int64_t batch_size, int64_t length, int64_t vocab
   return torch::stack(columns, 1);
 }
 
+Batch synthetic_text(int64_t batch_size, int64_t length, int64_t vocabulary, torch::Generator& generator) {
+  const auto tokens = synthetic_tokens(batch_size, length + 1, vocabulary, generator);
+  return {tokens.narrow(1, 0, length).contiguous(), tokens.narrow(1, 1, length).contiguous()};
+}
+
+Batch synthetic_discs(int64_t batch_size, int64_t side, torch::Generator& generator) {
+  const auto place = torch::arange(side) / static_cast<double>(side);
+  // Centre and radius as shares of the side: each disc is at least half inside.
+  const auto drawn = torch::rand({3, batch_size, 1, 1, 1}, generator);
+  const auto dx = place.view({1, 1, 1, side}) - drawn[0], dy = place.view({1, 1, side, 1}) - drawn[1];
+  const auto disc = (dx * dx + dy * dy < (0.2 + 0.2 * drawn[2]).square()).to(torch::kFloat32);
+  return {torch::randn({batch_size, 3, side, side}, generator) * 0.5 + disc, disc};
+}
+
 }  // namespace entrain::models

@@ -13,4 +13,11 @@ Batch synthetic_images(int64_t batch_size, int64_t side, int64_t classes, torch:
 torch::Tensor synthetic_tokens(int64_t batch_size, int64_t length, int64_t vocabulary,
                                torch::Generator& generator);
 
+// For language models: input and target (N, length), such sequences and the tokens that follow.
+Batch synthetic_text(int64_t batch_size, int64_t length, int64_t vocabulary, torch::Generator& generator);
+
+// Noise with a brighter disc somewhere: input (N, 3, side, side); the target (N, 1, side, side) is 1 within
+// it.
+Batch synthetic_discs(int64_t batch_size, int64_t side, torch::Generator& generator);
+
 }  // namespace entrain::models

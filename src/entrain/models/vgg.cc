@@ -1,5 +1,6 @@
 #include "entrain/models/vgg.h"
 
+#include "entrain/layers/pass.h"
 #include "entrain/models/classifier.h"
 #include "entrain/models/synthetic.h"
 
@@ -36,15 +37,20 @@ class Vgg16 : public Classifier {
     fc3_ = register_module("fc3", nn::Linear(options.hidden, options.classes));  // torch's: small logits
   }
 
-  torch::Tensor logits(const torch::Tensor& input) override {
-    auto x = input;
+  std::vector<layers::Layer> parts() override {
+    std::vector<layers::Layer> result;
     for (size_t i = 0; i < convs_.size(); ++i) {
-      x = torch::relu(convs_[i](x));
-      if (pool_after_[i]) x = torch::max_pool2d(x, 2);
+      result.push_back(
+          {"conv" + std::to_string(i + 1), convs_[i].ptr(),
+           [conv = convs_[i], pool = pool_after_[i]](const torch::Tensor& x, layers::Skips&) mutable {
+             const auto y = torch::relu(conv(x));
+             return pool ? torch::max_pool2d(y, 2) : y;
+           }});
     }
-    x = drop(torch::relu(fc1_(x.flatten(1))));
-    x = drop(torch::relu(fc2_(x)));
-    return fc3_(x);
+    result.push_back(hidden("fc1", fc1_));
+    result.push_back(hidden("fc2", fc2_));
+    result.push_back(layers::layer_of("fc3", fc3_));
+    return result;
   }
 
   int64_t classes() const override { return options_.classes; }
@@ -54,8 +60,10 @@ class Vgg16 : public Classifier {
   }
 
  private:
-  torch::Tensor drop(const torch::Tensor& x) const {
-    return options_.dropout > 0 ? torch::dropout(x, options_.dropout, is_training()) : x;
+  layers::Layer hidden(const std::string& name, nn::Linear fc) const {
+    return {name, fc.ptr(), [fc, p = options_.dropout](const torch::Tensor& x, layers::Skips&) mutable {
+              return layers::drop(torch::relu(fc(x.flatten(1))), p, fc->is_training());
+            }};
   }
 
   VggOptions options_;

@@ -1,5 +1,9 @@
 #include "entrain/trainer/examiner.h"
 
+#include <optional>
+#include <utility>
+
+#include "entrain/layers/batch_norm.h"
 #include "entrain/models/classifier.h"
 #include "entrain/models/registry.h"
 #include "entrain/optim/worker.h"
@@ -7,13 +11,24 @@
 namespace entrain {
 namespace {
 
-using torch::nn::BatchNorm2dImpl;
-
+// `use` takes either kind: torch's, and the one that pipelines can defer.
 template <typename Use>
 void for_each_batch_norm(torch::nn::Module& module, Use use) {
   for (const auto& part : module.modules()) {
-    if (auto* norm = part->as<BatchNorm2dImpl>()) use(*norm);
+    if (auto* norm = dynamic_cast<torch::nn::BatchNorm2dImpl*>(part.get())) use(*norm);
+    if (auto* norm = dynamic_cast<layers::BatchNorm2dImpl*>(part.get())) use(*norm);
   }
+}
+
+// Both return the old one.
+std::optional<double> set_momentum(torch::nn::BatchNorm2dImpl& norm, std::optional<double> momentum) {
+  const auto old = norm.options.momentum();
+  norm.options.momentum(momentum ? c10::optional<double>(*momentum) : c10::nullopt);
+  return old ? std::optional<double>(*old) : std::nullopt;
+}
+
+std::optional<double> set_momentum(layers::BatchNorm2dImpl& norm, std::optional<double> momentum) {
+  return std::exchange(norm.momentum, momentum);
 }
 
 }  // namespace
@@ -22,21 +37,20 @@ Examiner::Examiner(const std::string& model, torch::Device device, Data& data)
     : model_(models::make_model(model, 0)), data_(data) {
   model_->to(device);
   x_ = optim::flatten(model_->parameters());
-  for_each_batch_norm(*model_, [&](BatchNorm2dImpl&) { has_batch_norm_ = true; });
+  for_each_batch_norm(*model_, [&](auto&) { has_batch_norm_ = true; });
 }
 
-// The mean of the batches' statistics: momentum nothing is torch's word for a plain running mean.
+// The mean of the batches' statistics: no momentum means a plain running mean.
 void Examiner::recompute_statistics(int64_t batches, int64_t position) {
-  std::vector<c10::optional<double>> momenta;
-  for_each_batch_norm(*model_, [&](BatchNorm2dImpl& norm) {
-    momenta.push_back(norm.options.momentum());
+  std::vector<std::optional<double>> momenta;
+  for_each_batch_norm(*model_, [&](auto& norm) {
+    momenta.push_back(set_momentum(norm, std::nullopt));
     norm.reset_running_stats();
-    norm.options.momentum(c10::nullopt);
   });
   model_->train();
   for (int64_t i = 0; i < batches; ++i) model_->loss(data_.training(position + i));
   size_t next = 0;
-  for_each_batch_norm(*model_, [&](BatchNorm2dImpl& norm) { norm.options.momentum(momenta[next++]); });
+  for_each_batch_norm(*model_, [&](auto& norm) { set_momentum(norm, momenta[next++]); });
 }
 
 Examiner::Verdict Examiner::examine(const torch::Tensor& parameters, int64_t batches, int64_t position,
