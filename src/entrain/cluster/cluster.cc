@@ -60,6 +60,28 @@ int Cluster::first_rank(int host) const {
 
 bool Cluster::is_worker(int rank) const { return !hosts[host_of(rank)].server_only(); }
 
+Cluster restricted(const Cluster& cluster, const std::vector<int>& ranks) {
+  Cluster result = cluster;
+  result.hosts.clear();
+  result.links.clear();
+  std::vector<int> place(cluster.hosts.size(), -1);  // of a host, in the result
+  for (const int rank : ranks) {
+    const int host = cluster.host_of(rank);
+    if (place[host] < 0) {
+      place[host] = static_cast<int>(result.hosts.size());
+      result.hosts.push_back(cluster.hosts[host]);
+      result.hosts.back().workers = 0;
+    }
+    ++result.hosts.back().workers;
+  }
+  for (Link link : cluster.links) {
+    link.from = place[link.from];
+    link.to = place[link.to];
+    if (link.from >= 0 && link.to >= 0) result.links.push_back(link);
+  }
+  return result;
+}
+
 std::string host_part(const std::string& device) {
   for (const char* kind : {":CPU:", ":GPU:"}) {
     const size_t at = device.rfind(kind);

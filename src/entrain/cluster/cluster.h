@@ -52,6 +52,9 @@ struct Cluster {
   double latency_s(int from, int to) const;
 };
 
+// The cluster of some ranks only, numbered anew in their order. Requires: `ranks` ascending, all workers.
+Cluster restricted(const Cluster& cluster, const std::vector<int>& ranks);
+
 // The host of a device: "10.0.0.1" of AutoDist's "10.0.0.1:CPU:0"; anything else is returned as it is.
 std::string host_part(const std::string& device);
 

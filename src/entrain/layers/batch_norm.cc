@@ -1,5 +1,6 @@
 #include "entrain/layers/batch_norm.h"
 
+#include "entrain/base/error.h"
 #include "entrain/layers/pass.h"
 
 namespace entrain::layers {
@@ -37,6 +38,13 @@ torch::Tensor BatchNorm2dImpl::forward(const torch::Tensor& x) {
     return torch::batch_norm(x, weight, bias, mean, variance, is_training(), part, eps, cudnn);
   };
   if (!is_training()) return normalize(running_mean, running_var, 0);
+  if (x.numel() == x.size(1)) {
+    bad_input(
+        "batch norm over one value a channel (an input of {}x{}x{}x{}) has no variance; allowed: more "
+        "examples "
+        "a (micro-)batch",
+        x.size(0), x.size(1), x.size(2), x.size(3));
+  }
   if (!deferred_ && !recomputing()) {
     num_batches_tracked += 1;
     return normalize(running_mean, running_var, share());

@@ -4,28 +4,18 @@
 
 #include "entrain/base/error.h"
 #include "entrain/layers/batch_norm.h"
+#include "entrain/pipeline/assemble.h"
 
 namespace entrain::pipeline {
 
 ThreadPipeline::ThreadPipeline(layers::Sequence sequence, Options options)
-    : sequence_(std::move(sequence)), options_(std::move(options)) {
-  if (sequence_.layers.empty()) bad_input("the model is not a sequence of layers: no pipeline can run it");
-  cut_ = pipeline::cut(sequence_.layers, options_.balance);
-  if (cut_.cells() != options_.devices * options_.chunks) {
-    bad_input("{} cells for {} devices of {} cells each", cut_.cells(), options_.devices, options_.chunks);
-  }
-  schedule_ = make_schedule(options_.schedule, options_.devices, options_.micro_batches, options_.chunks);
+    : sequence_(std::move(sequence)),
+      options_(std::move(options)),
+      cut_(checked_cut(sequence_, options_)),
+      schedule_(make_schedule(options_.schedule, options_.devices, options_.micro_batches, options_.chunks)) {
   for (int device = 0; device < options_.devices; ++device) {
-    std::vector<Cell> cells;
-    for (int c = device; c < cut_.cells(); c += options_.devices) {
-      cells.emplace_back(sequence_.layers, cut_, c, options_.seed);
-      for (const auto& module : cells.back().modules()) {
-        layers::defer_batch_norm(*module, options_.defer_batch_norm);
-        if (!options_.placement.empty()) module->to(options_.placement.at(device));
-      }
-    }
-    workers_.push_back(std::make_unique<Worker>(cut_, schedule_, device, options_.remat, std::move(cells),
-                                                sequence_, mail_));
+    workers_.push_back(std::make_unique<Worker>(
+        cut_, schedule_, device, options_, cells_of(sequence_, cut_, options_, device), sequence_, mail_));
   }
   for (int device = 0; device < options_.devices; ++device) {
     threads_.emplace_back([this, device] { work(device); });
@@ -62,7 +52,6 @@ double ThreadPipeline::run(const torch::Tensor& input, const torch::Tensor& targ
     if (layer.module) layers::commit_batch_norm(*layer.module);
   }
   ++step_;
-  wall_s_ = seconds_since(began);
   return loss_;
 }
 
@@ -98,6 +87,14 @@ void ThreadPipeline::work(int device) {
     }
     changed_.notify_all();
   }
+}
+
+std::vector<torch::Tensor> ThreadPipeline::parameters() const {
+  std::vector<const Cell*> cells;
+  for (const auto& worker : workers_) {
+    for (const Cell& cell : worker->cells()) cells.push_back(&cell);
+  }
+  return parameters_of(cells);
 }
 
 std::vector<std::vector<Span>> ThreadPipeline::spans() const {

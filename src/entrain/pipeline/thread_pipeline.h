@@ -13,44 +13,25 @@
 #include <vector>
 
 #include "entrain/layers/layer.h"
+#include "entrain/pipeline/engine.h"
+#include "entrain/pipeline/options.h"
 #include "entrain/pipeline/thread_mail.h"
 #include "entrain/pipeline/worker.h"
 
 namespace entrain::pipeline {
 
-struct Options {
-  std::vector<int> balance;  // layers a cell; as many cells as devices * chunks
-  int devices = 1;
-  int chunks = 1;  // cells a device; > 1 with the schedule "interleaved" only
-  int micro_batches = 1;
-  std::string schedule = "gpipe";
-  Remat remat = Remat::kExceptLast;
-  uint64_t seed = 0;
-  bool defer_batch_norm = true;  // running statistics move once a mini-batch
-  // By device; empty: the layers stay where they are. Thread engine only.
-  std::vector<torch::Device> placement = {};
-  int threads_per_cell = 0;  // of torch's own, inside an operation; 0: the machine's cores shared out
-};
-
 // One thread a device lives as long as this. All methods on one thread.
-class ThreadPipeline {
+class ThreadPipeline : public Engine {
  public:
   // Throws InputError for options that do not fit the sequence. The model outlives this.
   ThreadPipeline(layers::Sequence sequence, Options options);
-  ~ThreadPipeline();
+  ~ThreadPipeline() override;
 
-  // Forward and backward of one mini-batch: adds to the parameters' gradients those of its mean loss, and
-  // returns that loss. The first error of any cell, as an exception; the pipeline can be used again after it.
-  double run(const torch::Tensor& input, const torch::Tensor& target);
-
-  // Steps done; the next one's number decides its random numbers.
-  int64_t steps() const { return step_; }
-  void set_steps(int64_t steps) { step_ = steps; }
-
-  // Of the last step, by device.
-  std::vector<std::vector<Span>> spans() const;
-  double wall_s() const { return wall_s_; }
-  const Schedule& schedule() const { return schedule_; }
+  // The first error of any cell, as an exception; the pipeline can be used again after it.
+  double run(const torch::Tensor& input, const torch::Tensor& target) override;
+  std::vector<torch::Tensor> parameters() const override;
+  std::vector<std::vector<Span>> spans() const override;
+  const Schedule& schedule() const override { return schedule_; }
   const Cut& cut() const { return cut_; }
 
  private:
@@ -62,8 +43,6 @@ class ThreadPipeline {
   Schedule schedule_;
   ThreadMail mail_;
   std::vector<std::unique_ptr<Worker>> workers_;
-  int64_t step_ = 0;
-  double wall_s_ = 0;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -20,19 +20,20 @@ MicroBatches MicroBatches::cut(const torch::Tensor& input, const torch::Tensor& 
   return result;
 }
 
-Worker::Worker(const Cut& cut, const Schedule& schedule, int device, Remat remat, std::vector<Cell> cells,
-               const layers::Sequence& sequence, Mail& mail)
+Worker::Worker(const Cut& cut, const Schedule& schedule, int device, const Options& options,
+               std::vector<Cell> cells, const layers::Sequence& sequence, Mail& mail)
     : cut_(cut),
       schedule_(schedule),
       device_(device),
-      remat_(remat),
+      remat_(options.remat),
+      loss_scale_(options.loss_scale),
       cells_(std::move(cells)),
       sequence_(sequence),
       mail_(mail) {
   // Micro-batches count by their examples, so that their gradients sum to those of the mini-batch's mean.
   loss_ = [this](const torch::Tensor& output, int micro_batch) {
     const auto share = static_cast<double>(batch_->sizes[micro_batch]) / static_cast<double>(batch_->total);
-    return sequence_.loss(output, batch_->targets[micro_batch].to(output.device())) * share;
+    return sequence_.loss(output, batch_->targets[micro_batch].to(output.device())) * (share * loss_scale_);
   };
 }
 
@@ -102,7 +103,7 @@ void Worker::forward(Cell& cell, int micro_batch) {
   const double since = now();
   auto outputs = cell.forward(micro_batch, std::move(inputs),
                               recomputes(remat_, micro_batch, schedule_.micro_batches), loss_);
-  if (cell.last()) loss_sum_ += outputs[0].item<double>();
+  if (cell.last()) loss_sum_ += outputs[0].item<double>() / loss_scale_;
   note(Span::Kind::kForward, cell, micro_batch, since);
   if (!cell.last()) send(cell, micro_batch, false, std::move(outputs));
 }

@@ -11,20 +11,11 @@
 #include "entrain/base/clock.h"
 #include "entrain/pipeline/cell.h"
 #include "entrain/pipeline/mail.h"
-#include "entrain/pipeline/remat.h"
+#include "entrain/pipeline/options.h"
 #include "entrain/pipeline/schedule.h"
+#include "entrain/pipeline/span.h"
 
 namespace entrain::pipeline {
-
-// What a device did, for the breakdown and the trace. Seconds since the step began.
-struct Span {
-  enum class Kind { kForward, kRecompute, kBackward, kWait, kTransfer, kUpdate };
-  Kind kind;
-  int cell;
-  int micro_batch;
-  double begin_s;
-  double end_s;
-};
 
 // One mini-batch cut into micro-batches.
 struct MicroBatches {
@@ -40,15 +31,15 @@ struct MicroBatches {
 class Worker {
  public:
   // Everything outlives the worker. `cells`: those of this device.
-  Worker(const Cut& cut, const Schedule& schedule, int device, Remat remat, std::vector<Cell> cells,
-         const layers::Sequence& sequence, Mail& mail);
+  Worker(const Cut& cut, const Schedule& schedule, int device, const Options& options,
+         std::vector<Cell> cells, const layers::Sequence& sequence, Mail& mail);
 
   // One step's passes: adds to the parameters' gradients those of the mini-batch's mean loss. Returns this
   // worker's part of that loss (0 without the last cell).
   double run(int64_t step, const MicroBatches& batch, Clock::time_point began);
 
   const std::vector<Span>& spans() const { return spans_; }
-  std::vector<Cell>& cells() { return cells_; }
+  const std::vector<Cell>& cells() const { return cells_; }
 
  private:
   void forward(Cell& cell, int micro_batch);
@@ -66,6 +57,7 @@ class Worker {
   const Schedule& schedule_;
   int device_;
   Remat remat_;
+  double loss_scale_;
   std::vector<Cell> cells_;
   const layers::Sequence& sequence_;
   Mail& mail_;

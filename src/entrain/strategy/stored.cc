@@ -143,12 +143,27 @@ Optimizer read_optimizer(const pb::Optimizer& stored) {
   return optimizer;
 }
 
+// The same for the pipeline, but `balance`.
+#define ENTRAIN_PIPELINE_FIELDS(X) X(devices) X(micro_batches) X(schedule) X(chunks) X(remat) X(cells)
+
+Pipeline read_pipeline(const pb::Pipeline& stored) {
+  Pipeline pipeline;
+#define X(field) \
+  if (stored.has_##field()) pipeline.field = stored.field();
+  ENTRAIN_PIPELINE_FIELDS(X)
+#undef X
+  pipeline.balance.assign(stored.balance().begin(), stored.balance().end());
+  validate(pipeline);
+  return pipeline;
+}
+
 Strategy from_proto(const pb::Strategy& stored) {
   Strategy strategy;
   strategy.id = stored.id();
   for (const pb::Node& node : stored.node_config()) strategy.variables.push_back(read_variable(node));
   const auto& replicas = stored.graph_config().replicas();
   strategy.replicas.assign(replicas.begin(), replicas.end());
+  if (stored.has_pipeline()) strategy.pipeline = read_pipeline(stored.pipeline());
   if (stored.has_optimizer()) strategy.optimizer = read_optimizer(stored.optimizer());
   return strategy;
 }
@@ -187,6 +202,13 @@ void write_optimizer(const Optimizer& optimizer, pb::Optimizer& stored) {
 #undef X
 }
 
+void write_pipeline(const Pipeline& pipeline, pb::Pipeline& stored) {
+#define X(field) stored.set_##field(pipeline.field);
+  ENTRAIN_PIPELINE_FIELDS(X)
+#undef X
+  for (const int layers : pipeline.balance) stored.add_balance(layers);
+}
+
 pb::Strategy to_proto(const Strategy& strategy) {
   pb::Strategy stored;
   stored.set_id(strategy.id);
@@ -209,6 +231,7 @@ pb::Strategy to_proto(const Strategy& strategy) {
     }
   }
   for (const std::string& replica : strategy.replicas) stored.mutable_graph_config()->add_replicas(replica);
+  if (strategy.pipeline) write_pipeline(*strategy.pipeline, *stored.mutable_pipeline());
   if (strategy.optimizer) write_optimizer(*strategy.optimizer, *stored.mutable_optimizer());
   return stored;
 }

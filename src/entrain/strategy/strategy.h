@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "entrain/strategy/optimizer.h"
+#include "entrain/strategy/pipeline.h"
 
 namespace entrain::strategy {
 
@@ -67,6 +68,7 @@ struct Strategy {
   std::string id;  // builder's name or the tuner's number
   std::vector<VariableConfig> variables;
   std::vector<std::string> replicas;   // devices that train, as AutoDist writes them ("10.0.0.1:CPU:0")
+  std::optional<Pipeline> pipeline;    // unset: none
   std::optional<Optimizer> optimizer;  // unset: the caller's own, around synchronized gradients
   friend bool operator==(const Strategy&, const Strategy&) = default;
 };

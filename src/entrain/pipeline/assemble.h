@@ -1,0 +1,27 @@
+// What both engines make of a sequence and options.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "entrain/pipeline/cell.h"
+#include "entrain/pipeline/options.h"
+
+namespace entrain::pipeline {
+
+// Throws InputError for options that do not fit the sequence.
+Cut checked_cut(const layers::Sequence& sequence, const Options& options);
+
+// Of one device, ascending: batch norm deferred and modules placed as the options say. The sequence outlives
+// the cells.
+std::vector<Cell> cells_of(const layers::Sequence& sequence, const Cut& cut, const Options& options,
+                           int device);
+
+// Of all these cells, each once.
+std::vector<torch::Tensor> parameters_of(const std::vector<const Cell*>& cells);
+
+// Parameters that more than one cell has, in the order of their first use, with those cells.
+std::vector<std::pair<torch::Tensor, std::vector<int>>> tied_parameters(const layers::Sequence& sequence,
+                                                                        const Cut& cut);
+
+}  // namespace entrain::pipeline

@@ -1,0 +1,54 @@
+#include "entrain/trainer/replica_sync.h"
+
+#include "entrain/plan/plan.h"
+#include "entrain/strategy/builders/registry.h"
+#include "entrain/strategy/validate.h"
+
+namespace entrain {
+
+ReplicaSync::ReplicaSync(Context& context, std::vector<int> ranks, std::string strategy, uint64_t seed,
+                         std::vector<std::pair<std::string, torch::Tensor>> named)
+    : context_(context),
+      ranks_(std::move(ranks)),
+      strategy_(std::move(strategy)),
+      seed_(seed),
+      named_(std::move(named)),
+      transport_(*context.transport, ranks_) {}
+
+void ReplicaSync::settle() {
+  graph::Graph graph;
+  std::vector<torch::Tensor> variables;
+  const auto count = static_cast<int>(named_.size());
+  for (int v = 0; v < count; ++v) {
+    const auto& [name, tensor] = named_[v];
+    graph::Variable variable;
+    variable.name = name;
+    variable.shape = tensor.sizes().vec();
+    variable.dtype = tensor.scalar_type() == torch::kDouble ? "float64" : "float32";
+    variable.sparse = tensor.grad().is_sparse();
+    if (variable.sparse) variable.rows_per_step = tensor.grad()._nnz();
+    variable.ready_order = count - 1 - v;
+    if (v > 0) graph.edges.push_back({v - 1, v});
+    graph.variables.push_back(std::move(variable));
+    variables.push_back(tensor);
+  }
+  const auto cluster = cluster::restricted(context_.cluster, ranks_);
+  const auto strategy = strategy::load_or_build(strategy_, graph, cluster, seed_);
+  strategy::validate(strategy, graph, cluster);
+  id_ = strategy.id;
+  engine_ = std::make_unique<sync::Engine>(transport_, context_.job.timeout_s);
+  engine_->set_plan(plan::make_plan(strategy, graph, cluster), graph, variables);
+}
+
+void ReplicaSync::sum(int64_t step) {
+  for (const auto& [name, tensor] : named_) {
+    if (!tensor.grad().defined()) tensor.mutable_grad() = torch::zeros_like(tensor);
+  }
+  if (!engine_) settle();
+  engine_->begin(step);
+  for (size_t v = 0; v < named_.size(); ++v) engine_->ready(v);
+  while (engine_->take_any() >= 0) {
+  }
+}
+
+}  // namespace entrain
