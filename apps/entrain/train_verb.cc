@@ -7,7 +7,7 @@
 #include "auto_pilot.h"
 #include "entrain/base/error.h"
 #include "entrain/base/units.h"
-#include "entrain/models/registry.h"
+#include "entrain/models/blueprint.h"
 #include "entrain/strategy/builders/registry.h"
 #include "entrain/strategy/stored.h"
 #include "entrain/trainer/checkpoint.h"
@@ -121,7 +121,7 @@ void check_strategy(const std::string& name_or_file, const std::string& model_na
   strategy::check_name(name_or_file);
   const auto builders = strategy::names();
   if (std::find(builders.begin(), builders.end(), name_or_file) != builders.end()) return;
-  const auto model = models::make_model(model_name, 0);
+  const auto model = models::make_blueprint(model_name);
   const auto parameters = model->named_parameters();
   for (const auto& variable : strategy::load(name_or_file).variables) {
     if (parameters.contains(variable.name)) continue;
@@ -132,10 +132,7 @@ void check_strategy(const std::string& name_or_file, const std::string& model_na
 
 // What can be told before anything is started is told then, once.
 void check(Command& command) {
-  const auto models = models::names();
-  if (std::find(models.begin(), models.end(), command.train.model) == models.end()) {
-    models::make_model(command.train.model, 0);  // throws, naming the allowed ones
-  }
+  models::make_blueprint(command.train.model);  // throws, naming the allowed ones
   check_strategy(command.train.strategy, command.train.model);
   if (command.train.resume.empty() && !command.train.out.empty()) {
     const auto folder = command.train.optimizer.apart() ? command.train.out / "worker-0" : command.train.out;

@@ -91,5 +91,18 @@ TEST(Units, ReadWell) {
   EXPECT_EQ(format_seconds(7380), "2 h 03 min");
 }
 
+TEST(Units, AreReadAsPeopleWriteThem) {
+  EXPECT_EQ(parse_bytes("--memory", "16GiB"), int64_t{16} << 30);
+  EXPECT_EQ(parse_bytes("--memory", "1.5 gb"), 1'500'000'000);
+  EXPECT_EQ(parse_bytes("--memory", "4096"), 4096);
+  EXPECT_DOUBLE_EQ(parse_rate("--link", "1gbit"), 1.25e8);
+  for (const char* text : {"", "GiB", "-1GiB", "0", "16GiBs", "infGiB", "nan", "1e300", "0.5"}) {
+    EXPECT_THROW(parse_bytes("--memory", text), InputError) << text;
+  }
+  for (const char* text : {"1", "1gb", "0gbit", "gbit"}) {
+    EXPECT_THROW(parse_rate("--link", text), InputError) << text;
+  }
+}
+
 }  // namespace
 }  // namespace entrain

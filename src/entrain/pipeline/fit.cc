@@ -26,6 +26,9 @@ void check_request(const FitRequest& request) {
     bad_input("fit: profiled batch {}: must be at least 1", request.profiled_batch);
   if (request.optimizer_slots < 0)
     bad_input("fit: {} optimizer slots: must not be negative", request.optimizer_slots);
+  if (request.pipeline < 0 || request.pipeline > static_cast<int>(request.devices.size())) {
+    bad_input("fit: a pipeline of {} devices: must be in 1..{}", request.pipeline, request.devices.size());
+  }
   if (request.chunks < 1) bad_input("fit: {} cells a device: must be at least 1", request.chunks);
   for (size_t k = 0; k < request.devices.size(); ++k) {
     const Device& device = request.devices[k];
@@ -60,10 +63,16 @@ class Scaled {
     }
   }
 
-  int64_t parameters(int first, int last) const { return parameters_[last + 1] - parameters_[first]; }
-  int64_t internal(int first, int last) const { return internals_[last + 1] - internals_[first]; }
-  int64_t input(int first) const {
-    return scaled(first == 0 ? request_.input_bytes : request_.layers[first - 1].output_bytes);
+  int64_t parameters(int first, int last) const {
+    return parameters_[last + 1] - parameters_[first] + from_outside(request_.ties, first, last);
+  }
+  // Skips that come from outside are as much inputs as the flow, and held as long.
+  int64_t internal(int first, int last) const {
+    return internals_[last + 1] - internals_[first] + skips_into(first, last);
+  }
+  int64_t input(int first, int last) const {
+    return scaled(first == 0 ? request_.input_bytes : request_.layers[first - 1].output_bytes) +
+           skips_into(first, last);
   }
 
   CellCost cell(int first, int last) const {
@@ -77,12 +86,20 @@ class Scaled {
     cost.recompute_s = cost.forward_s;
     cost.parameter_bytes = parameters(first, last);
     cost.internal_bytes = internal(first, last);
-    cost.input_bytes = input(first);
+    cost.input_bytes = input(first, last);
     cost.boundary_bytes = scaled(request_.layers[last].output_bytes);
     return cost;
   }
 
  private:
+  static int64_t from_outside(const std::vector<Need>& needs, int first, int last) {
+    int64_t bytes = 0;
+    for (const Need& need : needs) {
+      if (need.from < first && need.to >= first && need.to <= last) bytes += need.bytes;
+    }
+    return bytes;
+  }
+  int64_t skips_into(int first, int last) const { return scaled(from_outside(request_.skips, first, last)); }
   int64_t scaled(int64_t bytes) const {
     return static_cast<int64_t>(static_cast<double>(bytes) * byte_scale_);
   }
@@ -109,7 +126,7 @@ MinMaxOptions within_memory(const FitRequest& request, const Choice& choice, con
   options.memory = [&](int first, int last, int cell) {
     return model.parameters(first, last) * (2 + request.optimizer_slots) +
            activation_formula(choice.schedule, choice.devices, cell, choice.micro_batches, choice.remat,
-                              model.input(first), model.internal(first, last));
+                              model.input(first, last), model.internal(first, last));
   };
   for (int k = 0; k < choice.devices; ++k) options.memory_limit.push_back(limit_of(request.devices[k]));
   return options;
@@ -154,11 +171,13 @@ class FastestBalances {
 // none if there is none.
 std::optional<FitPlan> best_plan(const FitRequest& request, Choice choice, int64_t extra_bytes,
                                  FastestBalances* fastest) {
+  const bool given = !request.balance.empty();
   const Scaled model(request, choice.micro_batches);
-  choice.balance = fastest->get(choice);
+  choice.balance = given ? request.balance : fastest->get(choice);
   FitPlan plan = predict(request, choice);
   if (plan.shortfall_bytes == 0) return plan;
-  if (choice.chunks > 1) return plan.shortfall_bytes <= extra_bytes ? std::optional(plan) : std::nullopt;
+  if (given || choice.chunks > 1)
+    return plan.shortfall_bytes <= extra_bytes ? std::optional(plan) : std::nullopt;
   const auto limits = within_memory(request, choice, model);
   const int layers = static_cast<int>(request.layers.size());
   if (!can_fit(layers, choice.devices, limits, extra_bytes)) return std::nullopt;
@@ -171,11 +190,14 @@ std::vector<Choice> choices(const FitRequest& request) {
   const int layers = static_cast<int>(request.layers.size());
   const auto candidates = micro_batch_candidates(request);
   std::vector<Choice> all;
-  for (int devices = 1; devices <= std::min(layers, static_cast<int>(request.devices.size())); ++devices) {
+  const int most = request.pipeline > 0 ? request.pipeline : static_cast<int>(request.devices.size());
+  for (int devices = std::max(1, request.pipeline); devices <= most; ++devices) {
     for (const int micro_batches : candidates) {
       for (const std::string& schedule : request.schedules) {
         const int chunks = schedule == "interleaved" ? request.chunks : 1;
         if (devices * chunks > layers) continue;
+        if (!request.balance.empty() && devices * chunks != static_cast<int>(request.balance.size()))
+          continue;
         for (const Remat remat : request.remats) {
           if (remat == Remat::kExceptLast && micro_batches == 1) continue;  // the same as never
           all.push_back({schedule, devices, chunks, micro_batches, remat, {}});

@@ -24,6 +24,15 @@ struct LayerCost {
   int64_t parameter_bytes = 0;
   int64_t output_bytes = 0;    // of the profiled batch
   int64_t internal_bytes = 0;  // of the profiled batch: what backward keeps
+  double flops = 0;            // forward, of the profiled batch; not used here
+};
+
+// What a layer needs of an earlier one, beside the flow: a skip's value, or a tied parameter. Where a cut
+// comes between, the later cell holds a copy.
+struct Need {
+  int from = 0;  // layers
+  int to = 0;
+  int64_t bytes = 0;
 };
 
 struct Device {
@@ -33,8 +42,10 @@ struct Device {
 
 struct FitRequest {
   std::vector<LayerCost> layers;
-  int profiled_batch = 1;       // examples the profile was taken with
-  int64_t input_bytes = 0;      // of the profiled batch, into layer 0
+  int profiled_batch = 1;        // examples the profile was taken with
+  int64_t input_bytes = 0;       // of the profiled batch, into layer 0
+  std::vector<Need> skips = {};  // bytes of the profiled batch
+  std::vector<Need> ties = {};
   int batch = 1;                // examples a step
   std::vector<Device> devices;  // cell c runs on device c % K; K < devices.size() takes the first K
   int optimizer_slots = 0;
@@ -47,6 +58,8 @@ struct FitRequest {
   std::vector<Remat> remats = {Remat::kNever, Remat::kExceptLast, Remat::kAlways};
   std::vector<int> micro_batches = {};
   int chunks = 2;
+  int pipeline = 0;               // so many devices only; 0: 1..all of them
+  std::vector<int> balance = {};  // the user's own; empty: the fastest that fits
 };
 
 // Everything a run needs to be told.
@@ -76,8 +89,8 @@ struct Fit {
   std::optional<FitPlan> nearest;  // if none fits: the one that falls short by the least
 };
 
-// Tries K = 1..devices with each of the request's micro-batches, schedules and remat modes. Each gets its
-// fastest balance that fits (for "interleaved": its fastest, kept if it fits).
+// Tries K = 1..devices (or only `pipeline`) with each of the request's micro-batches, schedules and remat
+// modes. Each gets its fastest balance that fits (for "interleaved": its fastest, kept if it fits).
 // InputError for a request without layers or devices, with a batch < 1, micro-batches not in 1..batch, ...
 Fit fit(const FitRequest& request);
 

@@ -155,6 +155,33 @@ TEST(Fit, PredictsTheUsersOwnBalance) {
   EXPECT_THROW(predict(request, {"gpipe", 3, 1, 4, Remat::kAlways, {6, 1, 1}}), InputError);
 }
 
+TEST(Fit, TriesOnlyWhatTheUserFixed) {
+  auto request = blocks(8, 4, 0);
+  request.pipeline = 3;
+  for (const auto& plan : fit(request).plans) EXPECT_EQ(plan.choice.devices, 3);
+  request.balance = {4, 3, 1};
+  for (const auto& plan : fit(request).plans) EXPECT_THAT(plan.choice.balance, ElementsAre(4, 3, 1));
+  request.devices.assign(4, Device{1, kMB});
+  EXPECT_THAT(fit(request).nearest->choice.balance, ElementsAre(4, 3, 1));
+  request.balance = {4, 3};
+  EXPECT_FALSE(fit(request).nearest);  // nothing to try
+}
+
+// A value from layer 0 to layer 7 is held by both cells where they are two; so is a tied parameter.
+TEST(Fit, WhatCrossesACutIsHeldTwice) {
+  auto request = blocks(8, 2, 0);
+  const Choice one{"gpipe", 1, 1, 4, Remat::kAlways, {8}}, two{"gpipe", 2, 1, 4, Remat::kAlways, {4, 4}};
+  const auto alone = predict(request, one), apart = predict(request, two);
+  request.skips = {{0, 7, 16 * kMB}};
+  request.ties = {{0, 7, 5 * kMB}};
+  const auto alone_with = predict(request, one), apart_with = predict(request, two);
+  EXPECT_EQ(alone_with.memory[0].total(), alone.memory[0].total());
+  EXPECT_EQ(apart_with.memory[0].total(), apart.memory[0].total());
+  EXPECT_EQ(apart_with.memory[1].parameter_bytes, apart.memory[1].parameter_bytes + 2 * 5 * kMB);
+  // Of four micro-batches an input each, and of the one recomputed all that is kept.
+  EXPECT_EQ(apart_with.memory[1].activation_bytes, apart.memory[1].activation_bytes + (4 + 1) * 16 * kMB);
+}
+
 TEST(Fit, RefusesWhatCannotBe) {
   EXPECT_THROW(fit(blocks(0, 1, 0)), InputError);
   EXPECT_THROW(fit(blocks(1, 0, 0)), InputError);
