@@ -1,10 +1,7 @@
 #include "optimizer_flags.h"
 
-#include <algorithm>
-#include <filesystem>
-
-#include "entrain/strategy/builders/registry.h"
 #include "entrain/strategy/stored.h"
+#include "strategy_files.h"
 
 namespace entrain::app {
 namespace {
@@ -22,16 +19,11 @@ void field(CLI::App& verb, OptimizerFlags& flags, const std::string& name, T str
       ->group("Optimizer");
 }
 
-bool is_file(const std::string& name) {
-  const auto builders = strategy::names();
-  return std::find(builders.begin(), builders.end(), name) == builders.end() && std::filesystem::exists(name);
-}
-
 }  // namespace
 
 strategy::Optimizer OptimizerFlags::settings(const std::string& name_or_file) const {
   strategy::Optimizer settings;
-  if (is_file(name_or_file)) settings = strategy::load(name_or_file).optimizer.value_or(settings);
+  if (is_strategy_file(name_or_file)) settings = strategy::load(name_or_file).optimizer.value_or(settings);
   if (!name.empty()) set_rule(settings, name);
   for (const auto& apply : applied) apply(settings);
   validate(settings);

@@ -13,6 +13,7 @@
 #include "entrain/trainer/checkpoint.h"
 #include "entrain/trainer/train.h"
 #include "optimizer_flags.h"
+#include "pipeline_flags.h"
 #include "rank_verb.h"
 #include "verbs.h"
 
@@ -28,6 +29,7 @@ struct Command {
   bool json = false;
   bool auto_tune = false;  // --strategy auto
   OptimizerFlags optimizer;
+  PipelineFlags pipeline;
   bool steps_given = false;
   std::vector<std::string> switches;
 };
@@ -60,6 +62,12 @@ nlohmann::json to_json(const TrainReport& report, const Command& command) {
       {"last_loss", report.last_loss},
       {"optimizer", command.train.optimizer.rule},
       {"tests", nlohmann::json::array()}};
+  if (report.pipeline) {
+    json["pipeline"] = pipeline::to_json(*report.pipeline);
+    json["pipeline"]["balance"] = report.balance;
+    json["pipeline"]["devices"] = command.train.pipeline.devices;
+    json["pipeline"]["micro_batches"] = command.train.pipeline.micro_batches;
+  }
   for (const Test& test : report.tests) {
     nlohmann::json t = {{"step", test.step}, {"wall_s", test.wall_s}, {"loss", test.loss}};
     if (test.error >= 0) t["error"] = test.error;
@@ -75,6 +83,16 @@ nlohmann::json to_json(const TrainReport& report, const Command& command) {
   return json;
 }
 
+void print_breakdown(const nlohmann::json& p) {
+  const double wall = p["wall_s"].get<double>();
+  fmt::print("  pipeline     {} devices, {} micro-batches, layers a cell {}\n", p["devices"].get<int>(),
+             p["micro_batches"].get<int>(), p["balance"].dump());
+  for (const char* part : {"compute", "recompute", "bubble", "imbalance", "transfer", "update", "other"}) {
+    const double seconds = p[std::string(part) + "_s"].get<double>();
+    fmt::print("    {:<10} {:5.1f}%  {}\n", part, 100 * seconds / wall, format_seconds(seconds));
+  }
+}
+
 void print_table(const nlohmann::json& r) {
   const auto seconds = [&](const char* key) { return format_seconds(r[key].get<double>()); };
   fmt::print("{} on {}, strategy {}, batch {} a rank\n", r["model"].get<std::string>(),
@@ -85,7 +103,9 @@ void print_table(const nlohmann::json& r) {
   fmt::print("  compute      {}; communication not hidden: {:.0f}% of the step\n", seconds("compute_time_s"),
              100 * r["comm_share"].get<double>());
   fmt::print("  sent         {} a rank and step\n", format_bytes(r["bytes_sent_per_rank"].get<double>()));
-  if (r.contains("exchanges")) {
+  if (r.contains("pipeline")) {
+    print_breakdown(r["pipeline"]);
+  } else if (r.contains("exchanges")) {
     fmt::print("  exchanges    {} of rank 0, another leader {} times\n", r["exchanges"].get<int64_t>(),
                r["leader_switches"].get<int64_t>());
   } else {
@@ -173,12 +193,21 @@ void check_apart(const Command& command) {
   }
 }
 
+void check_pipeline(const Command& command) {
+  if (!command.train.pipeline.there()) return;
+  if (command.train.optimizer.apart() || command.auto_tune || !command.switches.empty()) {
+    bad_input("--pipeline, --micro-batches: allowed with --optimizer sgd and one strategy, without --switch");
+  }
+}
+
 int run(Command& command) {
   command.train.optimizer = command.optimizer.settings(command.train.strategy);
+  command.train.pipeline = command.pipeline.settings(command.train.strategy);
   command.auto_tune = command.train.strategy == "auto";
   if (command.auto_tune) command.train.strategy = TrainOptions().strategy;  // until something better is found
   if (command.train.out.empty()) command.train.out = command.train.resume;  // go on where it was
   check_apart(command);
+  check_pipeline(command);
   if (command.train.seconds > 0 && !command.steps_given) command.train.steps = kUnlimited;
   if (std::getenv("ENTRAIN_RANK") == nullptr) check(command);  // the launcher's business
   for (const auto& text : command.switches) command.train.switches.push_back(parse_switch(text));
@@ -218,6 +247,10 @@ void add_train(CLI::App& app, Action& action) {
   verb->add_option("--strategy", c->train.strategy, "Builder, strategy file, or auto: tune while training")
       ->capture_default_str();
   add_optimizer_options(*verb, c->optimizer);
+  add_pipeline_options(*verb, c->pipeline);
+  verb->add_option("--trace", c->train.trace,
+                   "Pipelines: the last step as a trace for chrome://tracing or Perfetto")
+      ->group("Pipeline");
   verb->add_option("--data", c->train.data,
                    "cifar10:FOLDER, idx:FOLDER, text:FILE; without it, examples are made up");
   verb->add_option("--test-every", c->train.test_every, "Steps between tests on held-out data")

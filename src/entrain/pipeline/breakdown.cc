@@ -128,6 +128,29 @@ nlohmann::json to_json(const Breakdown& b) {
           {"update_s", b.update}, {"other_s", b.other}};
 }
 
+nlohmann::json to_json(const std::vector<std::vector<Span>>& spans) {
+  auto result = nlohmann::json::array();
+  for (const auto& of_device : spans) {
+    auto list = nlohmann::json::array();
+    for (const Span& s : of_device) {
+      list.push_back({static_cast<int>(s.kind), s.cell, s.micro_batch, s.begin_s, s.end_s});
+    }
+    result.push_back(std::move(list));
+  }
+  return result;
+}
+
+std::vector<std::vector<Span>> spans_from_json(const nlohmann::json& json) {
+  std::vector<std::vector<Span>> result;
+  for (const auto& of_device : json) {
+    result.emplace_back();
+    for (const auto& s : of_device) {
+      result.back().push_back({static_cast<Span::Kind>(s[0].get<int>()), s[1], s[2], s[3], s[4]});
+    }
+  }
+  return result;
+}
+
 std::string chrome_trace(const std::vector<std::vector<Span>>& spans_by_device) {
   nlohmann::json events = nlohmann::json::array();
   for (size_t device = 0; device < spans_by_device.size(); ++device) {

@@ -40,6 +40,10 @@ struct Breakdown {
 Breakdown break_down(const Schedule& schedule, const std::vector<DeviceTimes>& devices);
 nlohmann::json to_json(const Breakdown& breakdown);
 
+// By device.
+nlohmann::json to_json(const std::vector<std::vector<Span>>& spans);
+std::vector<std::vector<Span>> spans_from_json(const nlohmann::json& json);
+
 // Chrome's trace format (chrome://tracing, Perfetto): one track a cell, one process a device.
 std::string chrome_trace(const std::vector<std::vector<Span>>& spans_by_device);
 

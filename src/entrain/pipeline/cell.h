@@ -26,8 +26,11 @@ class Cell {
   bool first() const { return index_ == 0; }
   bool last() const { return index_ + 1 == cells_; }
 
-  // Requires: no micro-batch is kept.
-  void begin_step(int64_t step) { step_ = step; }
+  // Forgets what a step that failed has kept.
+  void begin_step(int64_t step) {
+    step_ = step;
+    kept_.clear();
+  }
 
   // `inputs`: by edge into the cell; of the first cell: the mini-batch's own input. Returns the values by
   // edge out of it; of the last cell: its part of the loss. With `recompute` only the inputs are kept.

@@ -74,7 +74,7 @@ Outcome run_ranks(const Subject& subject, const Options& options) {
   return outcome;
 }
 
-class Equivalence : public testing::TestWithParam<std::string> {};
+class Equivalence : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Equivalence, OfThreadsWithEveryScheduleAndRematerialization) {
   const Subject subject = make_subject(GetParam());
@@ -90,10 +90,10 @@ TEST_P(Equivalence, OfRanksWithEveryScheduleAndRematerialization) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Equivalence, testing::ValuesIn(subject_names()),
-                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Models, Equivalence, ::testing::ValuesIn(subject_names()),
+                         [](const auto& made) { return made.param; });
 
-TEST(Equivalence, WithTheWholeBatchAtOnceWhereNoLayerMixesExamples) {
+TEST(EquivalenceOfAll, WithTheWholeBatchAtOnceWhereNoLayerMixesExamples) {
   for (const std::string name : {"mlp", "transformer_without_dropout"}) {
     const Subject subject = make_subject(name);
     const Outcome whole = reference(subject, 1);

@@ -149,7 +149,7 @@ void for_each_setting(const Subject& subject,
       for (const auto& schedule : schedule_names()) {
         for (const auto& remat : remat_names()) {
           check(options_for(subject, devices, micro_batches, schedule, parse_remat(remat)), expected);
-          if (testing::Test::HasFailure()) return;
+          if (::testing::Test::HasFailure()) return;
         }
       }
     }

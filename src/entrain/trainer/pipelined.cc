@@ -32,7 +32,7 @@ constexpr transport::Tag kSummaryTag = transport::kControlTags + 30;
 
 // Which pipeline this rank is of, and which device of it.
 struct Place {
-  bool ranks = false;         // a device is a rank; else a thread of each rank
+  bool ranks = false;  // a device is a rank; else a thread of each rank
   int replica = 0, replicas = 1;
   int device = 0;             // of this rank; threads: 0
   std::vector<int> pipeline;  // ranks of this pipeline, by device
@@ -88,6 +88,7 @@ class PipelinedTraining {
   std::optional<LineLog> metrics_;
   std::vector<pipeline::DeviceTimes> times_;  // by device that is here
   std::vector<int> balance_;
+  std::vector<std::vector<pipeline::Span>> last_spans_;  // of the last step, when a trace is wanted
   double first_loss_ = NAN, last_loss_ = NAN;
   uint64_t bytes_before_ = 0;
 };
@@ -130,8 +131,8 @@ PipelinedTraining::PipelinedTraining(Context& context, const TrainOptions& optio
   engine.seed = options.seed + static_cast<uint64_t>(place_.replica) * 1'000'003;
   engine.loss_scale = 1.0 / place_.replicas;  // summed over replicas, gradients are the mean's
   if (place_.ranks) {
-    auto made = std::make_unique<pipeline::RankPipeline>(*context.transport, place_.pipeline, sequence, engine,
-                                                         context.job.timeout_s);
+    auto made = std::make_unique<pipeline::RankPipeline>(*context.transport, place_.pipeline, sequence,
+                                                         engine, context.job.timeout_s);
     rank_engine_ = made.get();
     engine_ = std::move(made);
     if (context.rank() != 0) keep_only(*model_, rank_engine_->parameters(), rank_engine_->buffers());
@@ -184,7 +185,8 @@ double PipelinedTraining::one_step(int64_t step) {
   optimizer_->zero_grad();
   last_loss_ = engine_->run(batch.input, batch.target);
   if (!std::isfinite(last_loss_)) {
-    fail("rank {}: the loss is {} at step {}; a lower --lr or --clip may help", context_.rank(), last_loss_, step);
+    fail("rank {}: the loss is {} at step {}; a lower --lr or --clip may help", context_.rank(), last_loss_,
+         step);
   }
   const double passed = seconds_since(ran);
   if (sync_) sync_->sum(step);
@@ -201,7 +203,7 @@ double PipelinedTraining::one_step(int64_t step) {
     spans[d].push_back({pipeline::Span::Kind::kUpdate, -1, -1, passed, wall});
     times_[d].add(spans[d], wall, options_.pipeline.devices);
   }
-  if (options_.trace && step + 1 == options_.steps) last_spans_ = spans;
+  if (!options_.trace.empty()) last_spans_ = std::move(spans);
   return seconds_since(start);
 }
 
@@ -255,8 +257,7 @@ TrainReport PipelinedTraining::run() {
     if (step == report.first_step) first_loss_ = last_loss_;
     if (step - report.first_step >= warmup) report.step_times.push_back(seconds);
     if (metrics_) {
-      metrics_->append(
-          nlohmann::json{{"step", step}, {"loss", last_loss_}, {"step_time_s", seconds}}.dump());
+      metrics_->append(nlohmann::json{{"step", step}, {"loss", last_loss_}, {"step_time_s", seconds}}.dump());
     }
     if (options_.test_every > 0 && (step + 1) % options_.test_every == 0 && step + 1 < options_.steps) {
       const auto pause = Clock::now();
@@ -276,10 +277,11 @@ TrainReport PipelinedTraining::run() {
 // Rank 0 gathers what every device of its own pipeline did.
 void PipelinedTraining::summarise(TrainReport& report) {
   const double steps = std::max<double>(1, static_cast<double>(report.step_times.size()));
-  nlohmann::json own = {{"bytes", static_cast<double>(context_.transport->bytes_sent() - bytes_before_) / steps},
-                        {"loss", {first_loss_, last_loss_}},
-                        {"devices", nlohmann::json::array()},
-                        {"spans", spans_to_json(last_spans_)}};
+  nlohmann::json own = {
+      {"bytes", static_cast<double>(context_.transport->bytes_sent() - bytes_before_) / steps},
+      {"loss", {first_loss_, last_loss_}},
+      {"devices", nlohmann::json::array()},
+      {"spans", pipeline::to_json(last_spans_)}};
   for (const auto& times : times_) own["devices"].push_back(pipeline::to_json(times));
   const auto all = gather_from_workers(context_, own.dump(), kSummaryTag,
                                        Deadline::after(context_.job.timeout_s), "summary of the run");
@@ -295,13 +297,14 @@ void PipelinedTraining::summarise(TrainReport& report) {
     }
     if (rank >= static_cast<int>(place_.pipeline.size())) continue;
     for (const auto& times : json["devices"]) devices.push_back(pipeline::device_times_from_json(times));
-    for (auto& of_device : spans_from_json(json["spans"])) spans.push_back(std::move(of_device));
+    for (auto& of_device : pipeline::spans_from_json(json["spans"])) spans.push_back(std::move(of_device));
   }
   report.strategy_id = sync_ ? sync_->strategy_id() : "pipeline";
   report.pipeline = pipeline::break_down(engine_->schedule(), devices);
   report.balance = balance_;
   report.compute_time = (report.pipeline->compute + report.pipeline->recompute) / steps;
-  if (!options_.trace.empty() && !spans.empty()) write_file(options_.trace, pipeline::chrome_trace(spans));
+  if (!options_.trace.empty() && !spans.empty())
+    write_file_atomically(options_.trace, pipeline::chrome_trace(spans));
 }
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include "entrain/trainer/distributed.h"
 #include "entrain/trainer/examiner.h"
 #include "entrain/trainer/hogwild_training.h"
+#include "entrain/trainer/pipelined.h"
 #include "entrain/trainer/server.h"
 
 namespace entrain {
@@ -310,6 +311,7 @@ double quantile(std::vector<double> values, double p) {
 
 TrainReport train(Context& context, const TrainOptions& options) {
   if (options.optimizer.rule == "hogwild") return train_hogwild(context, options);
+  if (options.pipeline.there()) return train_pipelined(context, options);
   if (options.optimizer.apart()) return train_apart(context, options);
   if (context.trains()) return Training(context, options).run();
   serve(context);

@@ -3,12 +3,15 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "entrain/graph/graph.h"
+#include "entrain/pipeline/breakdown.h"
 #include "entrain/plan/link_bound.h"
 #include "entrain/strategy/optimizer.h"
+#include "entrain/strategy/pipeline.h"
 #include "entrain/trainer/captain.h"  // request_stop
 #include "entrain/trainer/context.h"
 #include "entrain/trainer/pilot.h"
@@ -19,8 +22,10 @@ struct TrainOptions {
   std::string model;
   std::string strategy = "allreduce";
   strategy::Optimizer optimizer;
-  std::string data;            // see data/data.h; empty: made up
-  std::string device = "cpu";  // or cuda, shared by the ranks of a host
+  strategy::Pipeline pipeline;
+  std::filesystem::path trace;  // pipelines: the last step, in Chrome's trace format; empty: none
+  std::string data;             // see data/data.h; empty: made up
+  std::string device = "cpu";   // or cuda, shared by the ranks of a host
   int64_t steps = 20;
   double seconds = 0;       // end after so long, tests not counted; 0: after `steps`
   int64_t batch_size = 32;  // per rank
@@ -66,7 +71,10 @@ struct TrainReport {
   std::vector<int> lost;        // workers that asynchronous rules went on without
   int64_t leader_switches = 0;  // the leader of all became another worker
   int64_t exchanges = 0;
-  bool interrupted = false;  // ended early by Ctrl-C, after a checkpoint
+  // Pipelines only.
+  std::optional<pipeline::Breakdown> pipeline;  // of rank 0's
+  std::vector<int> balance;                     // layers a cell
+  bool interrupted = false;                     // ended early by Ctrl-C, after a checkpoint
 };
 
 // Collective: every rank of the job calls it (servers too). The report is filled on rank 0.

@@ -1,0 +1,54 @@
+#include "pipeline_flags.h"
+
+#include "entrain/base/error.h"
+#include "entrain/strategy/stored.h"
+#include "strategy_files.h"
+
+namespace entrain::app {
+namespace {
+
+// A flag for one field; remembers that it was given.
+template <typename T>
+void field(CLI::App& verb, PipelineFlags& flags, const std::string& name, T strategy::Pipeline::*member,
+           const std::string& help) {
+  verb.add_option_function<T>(
+          name,
+          [&flags, member](const T& value) {
+            flags.applied.push_back([=](strategy::Pipeline& p) { p.*member = value; });
+          },
+          help)
+      ->group("Pipeline");
+}
+
+}  // namespace
+
+strategy::Pipeline PipelineFlags::settings(const std::string& name_or_file) const {
+  strategy::Pipeline settings;
+  if (is_strategy_file(name_or_file)) settings = strategy::load(name_or_file).pipeline.value_or(settings);
+  for (const auto& apply : applied) apply(settings);
+  validate(settings);
+  return settings;
+}
+
+void add_pipeline_options(CLI::App& verb, PipelineFlags& flags) {
+  using strategy::Pipeline;
+  field(verb, flags, "--pipeline", &Pipeline::devices, "Devices K that the model is cut over [1: none]");
+  field(verb, flags, "--micro-batches", &Pipeline::micro_batches,
+        "Pieces M of each batch; without --pipeline: gradients are accumulated over them [1]");
+  field(verb, flags, "--schedule", &Pipeline::schedule, "gpipe, 1f1b or interleaved [1f1b]");
+  field(verb, flags, "--chunks", &Pipeline::chunks, "Cells a device, with --schedule interleaved [1]");
+  field(verb, flags, "--remat", &Pipeline::remat,
+        "Recompute activations in backward: never, except-last, always [except-last]");
+  field(verb, flags, "--cells", &Pipeline::cells,
+        "A device is one of the ranks, or a thread of each rank: ranks, threads, auto [auto]");
+  verb.add_option_function<std::vector<int>>(
+          "--balance",
+          [&flags](const std::vector<int>& layers) {
+            flags.applied.push_back([=](Pipeline& p) { p.balance = layers; });
+          },
+          "Layers a cell, as 3,5,4 [by measured time]")
+      ->delimiter(',')
+      ->group("Pipeline");
+}
+
+}  // namespace entrain::app
