@@ -150,15 +150,15 @@ void print_table(const Command& command, const std::vector<Row>& rows) {
   fmt::print("{} in {} a device, batch {}, {}: the most parameters that fit (estimated)\n", command.family,
              command.memory, command.batch_size, command.optimizer);
   fmt::print("{:<14} {:<22} {:>12} {:>8} {:>10}\n", "devices", "model", "parameters", "growth", "peak");
+  double first = 0;  // that fits
   for (const Row& row : rows) {
     const std::string devices = row.naive ? "1, no pipeline" : std::to_string(row.devices);
     if (row.model.empty()) {
       fmt::print("{:<14} none of them fits\n", devices);
       continue;
     }
-    const double growth = rows[0].parameters > 0
-                              ? static_cast<double>(row.parameters) / static_cast<double>(rows[0].parameters)
-                              : 0;
+    if (first == 0) first = static_cast<double>(row.parameters);
+    const double growth = static_cast<double>(row.parameters) / first;
     fmt::print("{:<14} {:<22} {:>10.1f} M {:>7.1f}x {:>10}\n", devices, row.model,
                static_cast<double>(row.parameters) / 1e6, growth,
                format_bytes(static_cast<double>(row.peak_bytes)));
