@@ -1,10 +1,13 @@
 // Costs of the zoo's layers: what is estimated against what is measured.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "entrain/models/blueprint.h"
 #include "entrain/models/registry.h"
 #include "entrain/pipeline/layer_estimate.h"
 #include "entrain/pipeline/layer_profile.h"
+#include "entrain/pipeline/memory_watch.h"
 
 namespace entrain::pipeline {
 namespace {
@@ -66,6 +69,37 @@ TEST(EstimateLayers, TakesNoMemoryForTheLargest) {
   EXPECT_EQ(costs.kind, "estimated");
   EXPECT_NEAR(static_cast<double>(costs.parameter_bytes()), 31.2e9, 0.1e9);
   EXPECT_GT(costs.flops(), 1e12);
+}
+
+// One cell, one micro-batch, everything kept: an ordinary step. Backward's own passing values come on top.
+TEST(PredictedMemory, IsAStepsPeak) {
+  for (const std::string name :
+       {"vgg16-32", "resnet20", "transformer-32", "unet-small", "amoebanet-d-small"}) {
+    const MemoryWatch watch;
+    const auto model = models::make_model(name, 1);
+    auto generator = at::detail::createCPUGenerator(2);
+    const auto batch = model->synthetic(4, generator);
+    const layers::Sequence sequence = model->sequence();
+    MeasureOptions once;
+    once.repeats = 1;
+    FitRequest request = request_for(measure_layers(sequence, batch.input, batch.target, once));
+    request.batch = 4;
+    request.devices = {{}};
+    const int layers = static_cast<int>(request.layers.size());
+    const auto plan = predict(request, {"gpipe", 1, 1, 1, Remat::kNever, {layers}});
+    sequence.loss(layers::forward(sequence, batch.input), batch.target).backward();  // makes the gradients
+    MemoryWatch step;
+    const int64_t before = watch.live();
+    sequence.loss(layers::forward(sequence, batch.input), batch.target).backward();
+    const double peak = static_cast<double>(before + step.peak());
+    // While a gradient is added to the sum it is there once more.
+    double largest = 0;
+    for (const auto& parameter : model->parameters()) {
+      largest = std::max(largest, static_cast<double>(parameter.nbytes()));
+    }
+    const double predicted = static_cast<double>(plan.memory[0].total()) + largest;
+    EXPECT_NEAR(predicted, peak, 0.15 * peak) << name;
+  }
 }
 
 }  // namespace
