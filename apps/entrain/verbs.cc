@@ -9,6 +9,7 @@
   VERB(tune)                \
   VERB(explain)             \
   VERB(simulate)            \
+  VERB(pipeline)            \
   VERB(dataset)             \
   VERB(simulator)           \
   VERB(experiment)          \

@@ -9,7 +9,7 @@
 namespace entrain::pipeline {
 
 struct MeasureOptions {
-  int repeats = 3;      // medians are taken; at least one is made
+  int repeats = 5;      // the least of each layer counts; at least one is made
   double budget_s = 5;  // no further repeat starts after this
   uint64_t seed = 0;    // of the random numbers that layers draw
 };

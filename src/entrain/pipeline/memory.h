@@ -13,7 +13,8 @@
 //                1f1b:  the larger of F*a + A (if M > F) and (F-1)*a + A (+ A if F > 1): micro-batch M-1 is
 //                       kept while the F-1 before it are recomputed
 // which for F = M is GPipe's O(N + (L/K)*(N/M)).
-// Not counted: what the caller's batch, the boundary buffers and the allocator hold.
+// Not counted: what the caller's batch, the boundary buffers and the allocator hold, and what backward needs
+// in passing: above all a parameter's gradient while it is added to the sum (67 MB of the 342 that a step of vgg16-32 takes).
 #pragma once
 
 #include <cstdint>

@@ -48,6 +48,7 @@ const std::map<std::string_view, Rule>& rules() {
       {"_adaptive_avg_pool2d", {.inputs = {0}}},
       {"embedding", {.inputs = {1}}},
       {"index_select", {.inputs = {2}}},
+      {"gather", {.inputs = {0, 2}}},
       {"masked_fill", {.inputs = {1}}},
       {"binary_cross_entropy_with_logits", {.inputs = {0, 1}}},
       {"nll_loss_forward", {.inputs = {0, 1}}},

@@ -1,4 +1,4 @@
-#include "entrain/pipeline/testing.h"
+#include "entrain/trainer/pipeline_subjects.h"
 
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>

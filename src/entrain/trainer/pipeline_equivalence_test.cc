@@ -7,7 +7,7 @@
 #include "entrain/base/error.h"
 #include "entrain/layers/batch_norm.h"
 #include "entrain/pipeline/rank_pipeline.h"
-#include "entrain/pipeline/testing.h"
+#include "entrain/trainer/pipeline_subjects.h"
 #include "entrain/pipeline/thread_pipeline.h"
 #include "support/ranks.h"
 
