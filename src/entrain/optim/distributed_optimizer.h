@@ -52,6 +52,10 @@ class DistributedOptimizer {
   // as this worker knows; of use on the rank that keeps the centre.
   virtual torch::Tensor test_parameters() = 0;
 
+  // The parameters of the leader (of this worker's group) that this worker is pulled to: not a copy, until
+  // the next step. Undefined: the rule has no leader, or none has been followed yet.
+  virtual torch::Tensor leader_parameters() const { return {}; }
+
   // Resume is exact for synchronous rules: restore(state()) on each worker, x and base restored by the
   // caller. Requires: finish() was called.
   virtual State state() const = 0;

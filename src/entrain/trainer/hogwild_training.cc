@@ -99,7 +99,7 @@ TrainReport train_hogwild(Context& context, const TrainOptions& options) {
   if (!options.data.empty() || options.test_every > 0) {
     const auto verdict = examiner.examine(x, options.bn_recompute, 0, replicas[0].model->buffers());
     report.tests.push_back(
-        {made / count, report.total_time, verdict.loss, verdict.error, report.last_loss, {}});
+        {made / count, report.total_time, verdict.loss, verdict.error, report.last_loss, {}, {}});
     records.test(report.tests.back());
   }
   return report;

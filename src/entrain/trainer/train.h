@@ -45,6 +45,7 @@ struct Test {
   double error = -1;               // share of examples got wrong; < 0: the model is no classifier
   double training_loss = 0;        // of the workers, at this step (mean)
   std::vector<double> to_average;  // |x_i - mean| by worker; synchronous rules
+  std::vector<double> to_leader;   // |x_i - z| by worker; synchronous LSGD, from the first exchange on
 };
 
 // Times are of rank 0 and leave out the warm-up (the first fifth, at most 5 steps).
