@@ -67,14 +67,8 @@ class DistributedOptimizer {
   Journal journal_;
 };
 
-// The rule that `settings` names, for this worker. Requires: settings pass validate() and are apart().
+// The rule that `settings` names, for this worker. Requires: settings pass validate() and are apart(); of
+// asynchronous rules, the first on this transport.
 std::unique_ptr<DistributedOptimizer> make_rule(const strategy::Optimizer& settings, Worker worker);
-
-// What the rank that keeps the centre, and trains not, does: serves until every worker has finished or is
-// lost.
-// `groups` and `run`: as in Worker; no groups: one.
-void serve_centre(const strategy::Optimizer& settings, transport::Transport& transport,
-                  const std::vector<int>& workers, double timeout_s,
-                  const std::vector<std::vector<int>>& groups = {}, int run = 0);
 
 }  // namespace entrain::optim

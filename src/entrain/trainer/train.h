@@ -22,7 +22,9 @@ struct TrainOptions {
   std::string data;            // see data/data.h; empty: made up
   std::string device = "cpu";  // or cuda, shared by the ranks of a host
   int64_t steps = 20;
-  double seconds = 0;       // end after so long, tests not counted; 0: after `steps`
+  // End after so long, tests not counted; 0: after `steps`. Workers that train apart by a synchronous rule
+  // end together where a period does, up to two later: the first to notice, the second for all to have heard.
+  double seconds = 0;
   int64_t batch_size = 32;  // per rank
   uint64_t seed = 0;
   bool overlap_forward = true;
