@@ -263,8 +263,10 @@ void add_train(CLI::App& app, Action& action) {
   verb->add_option("--device", c->train.device, "cpu or cuda; ranks of a host share the GPU")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  verb->add_option("--seconds", c->train.seconds,
-                   "End after so long, tests not counted (and after --steps, if given)")
+  verb->add_option(
+          "--seconds", c->train.seconds,
+          "End after so long, tests not counted (and after --steps, if given); synchronous rules that "
+          "train apart end where a period does, up to two periods later")
       ->check(CLI::NonNegativeNumber);
   verb->add_option("--steps", c->train.steps, "Steps in all, those before --resume counted")
       ->check(CLI::PositiveNumber)

@@ -74,6 +74,10 @@ class Apart(unittest.TestCase):
         tests = [json.loads(line) for line in (out / "tests.jsonl").read_text().splitlines()]
         self.assertEqual([test["step"] for test in tests], [10, 20])
         self.assertEqual(len(tests[0]["to_average"]), 3)
+        self.assertEqual(len(tests[0]["to_leader"]), 3)
+        self.assertTrue(all(distance > 0 for distance in tests[0]["to_leader"]), "the leader has moved on from z too")
+        events = b"".join(file.read_bytes() for file in (out / "tensorboard" / "worker-0").iterdir())
+        self.assertIn(b"to_leader/worker-2", events)
         for worker in range(3):
             self.assertEqual(len((out / f"worker-{worker}.jsonl").read_text().splitlines()), 20)
             self.assertTrue(list((out / "tensorboard" / f"worker-{worker}").glob("events.out.tfevents.*")))

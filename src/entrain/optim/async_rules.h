@@ -1,13 +1,11 @@
-// The asynchronous rules, as make_rule picks them, and what the centre does in each.
+// The asynchronous rules, as make_rule picks them.
 //
 // Making one has the transport tolerate losses from then on. The rule at the centre's rank, when destroyed,
 // waits for the other workers to be destroyed too, or lost.
 #pragma once
 
 #include <memory>
-#include <vector>
 
-#include "entrain/optim/centre.h"
 #include "entrain/optim/distributed_optimizer.h"
 
 namespace entrain::optim {
@@ -15,8 +13,5 @@ namespace entrain::optim {
 std::unique_ptr<DistributedOptimizer> make_downpour(const strategy::Optimizer& settings, Worker worker);
 std::unique_ptr<DistributedOptimizer> make_easgd_async(const strategy::Optimizer& settings, Worker worker);
 std::unique_ptr<DistributedOptimizer> make_lsgd_async(const strategy::Optimizer& settings, Worker worker);
-
-CentreRule downpour_centre();
-CentreRule easgd_centre(double pull);
 
 }  // namespace entrain::optim

@@ -74,14 +74,13 @@ struct Trainee {
   std::unique_ptr<DistributedOptimizer> rule;
 
   Trainee(const Quadratic& q, const strategy::Optimizer& settings, std::vector<int> ranks,
-          transport::Transport& t, int centre = 0, std::vector<std::vector<int>> groups = {}, int run = 0)
+          transport::Transport& t, std::vector<std::vector<int>> groups = {})
       : problem(q),
         index(t.rank()),
         x(torch::zeros({static_cast<int64_t>(q.a.size())}, torch::kFloat64)),
         base({x}, torch::optim::SGDOptions(kRate)) {
-    Worker worker{.x = x, .base = base, .transport = t, .ranks = ranks, .groups = groups, .centre = centre};
+    Worker worker{.x = x, .base = base, .transport = t, .ranks = ranks, .groups = groups};
     worker.timeout_s = 30;
-    worker.run = run;
     rule = make(settings, std::move(worker));
   }
   void step() {
@@ -273,7 +272,7 @@ void train_together(int workers, const Quadratic& q, const strategy::Optimizer& 
                     const std::vector<std::vector<int>>& groups = {}) {
   std::latch made(workers);
   testing::run_ranks(workers, [&](int rank, transport::Transport& t) {
-    Trainee trainee(q, settings, first(workers), t, 0, groups);
+    Trainee trainee(q, settings, first(workers), t, groups);
     made.arrive_and_wait();
     body(rank, t, trainee);
   });
@@ -319,20 +318,6 @@ TEST_P(Asynchronous, NobodyWaitsForAWorkerThatNeverSteps) {
   });
 }
 
-TEST_P(Asynchronous, TheCentreMayBeARankThatDoesNotTrain) {
-  const Quadratic q = Quadratic::random(3, 8, true);
-  std::latch made(3);
-  testing::run_ranks(4, [&](int rank, transport::Transport& t) {
-    if (rank == 3) return serve_centre(settings(), t, first(3), 30);
-    Trainee trainee(q, settings(), first(3), t, 3);
-    made.arrive_and_wait();
-    trainee.steps(400);
-    trainee.rule->finish();
-    EXPECT_LT(q.loss(rank, values(trainee.rule->test_parameters())), 1e-4);
-    EXPECT_GT(trainee.rule->journal().exchanges, 10);
-  });
-}
-
 TEST_P(Asynchronous, WithoutTheCentreAWorkerEnds) {
   const Quadratic q = Quadratic::random(3, 8, true);
   train_together(3, q, settings(), [&](int rank, transport::Transport& t, Trainee& trainee) {
@@ -341,22 +326,6 @@ TEST_P(Asynchronous, WithoutTheCentreAWorkerEnds) {
     } else {
       trainee.steps(30);
       t.close("out of disk");
-    }
-  });
-}
-
-TEST_P(Asynchronous, OneRuleAfterTheOtherOnTheSameTransport) {
-  const Quadratic q = Quadratic::random(3, 8, true);
-  std::latch made[3] = {std::latch(3), std::latch(3), std::latch(3)};
-  testing::run_ranks(3, [&](int rank, transport::Transport& t) {
-    for (int run = 0; run < 3; ++run) {
-      Trainee trainee(q, settings(), first(3), t, 0, {}, run);
-      if (run != 1) made[run].arrive_and_wait();  // in the second run who is first begins
-      trainee.steps(200);
-      EXPECT_LT(q.loss(rank, values(trainee.x)), 0.1) << rank << " in run " << run;
-      if (run != 1) {
-        EXPECT_GT(trainee.rule->journal().exchanges, 10) << rank << " in run " << run;
-      }
     }
   });
 }

@@ -27,15 +27,24 @@ void set_rate(torch::optim::Optimizer& base, double rate) {
   for (auto& group : base.param_groups()) group.options().set_lr(rate);
 }
 
+// Not torch::nn::utils::clip_grad_norm_: that scales a copy of a sparse gradient, and leaves the gradient.
 double clip_gradients(const std::vector<torch::Tensor>& parameters, double most) {
   if (most == 0) return 0;
+  const torch::NoGradGuard no_grad;
+  std::vector<torch::Tensor> values, norms;
   for (const auto& parameter : parameters) {
-    // Rows that came twice count as their sum.
-    if (parameter.grad().defined() && parameter.grad().is_sparse()) {
-      parameter.mutable_grad() = parameter.grad().coalesce();
-    }
+    torch::Tensor& gradient = parameter.mutable_grad();
+    if (!gradient.defined()) continue;
+    if (gradient.is_sparse()) gradient = gradient.coalesce();  // rows that came twice count as their sum
+    values.push_back(gradient.is_sparse() ? gradient._values() : gradient);
+    norms.push_back(values.back().norm());
   }
-  return torch::nn::utils::clip_grad_norm_(parameters, most);
+  if (values.empty()) return 0;
+  const double norm = torch::stack(norms).norm().item<double>();
+  if (norm > most) {
+    for (auto& value : values) value.mul_(most / norm);
+  }
+  return norm;
 }
 
 }  // namespace entrain::optim

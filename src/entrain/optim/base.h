@@ -19,8 +19,8 @@ std::unique_ptr<torch::optim::Optimizer> make_base(const strategy::Optimizer& se
 // Of all parameters, from the next step on.
 void set_rate(torch::optim::Optimizer& base, double rate);
 
-// Scales the gradients of `parameters` down to a norm of at most `most` over all of them; 0: any. Returns the
-// norm there was.
+// Scales the gradients of `parameters`, dense or sparse, down to a norm of at most `most` over all of them.
+// Returns the norm there was. `most` 0: nothing is looked at, and 0 returned.
 double clip_gradients(const std::vector<torch::Tensor>& parameters, double most);
 
 }  // namespace entrain::optim

@@ -9,17 +9,16 @@
 namespace entrain::optim {
 namespace {
 
-enum RequestKind { kStart, kPush, kRead };
+enum RequestKind { kPush, kRead };
 
 }  // namespace
 
-Centre::Centre(transport::Transport& transport, int run, const std::vector<int>& workers, CentreRule rule,
-               torch::Tensor start)
+Centre::Centre(transport::Transport& transport, const std::vector<int>& workers, CentreRule rule,
+               const torch::Tensor& start)
     : transport_(transport),
-      run_(run),
       rule_(std::move(rule)),
       attendance_(transport, workers),
-      centre_(start.defined() ? in_host_memory(start).clone() : torch::Tensor()) {
+      centre_(in_host_memory(start).clone()) {
   const auto on_message = [this](int worker, transport::Payload message) {
     std::lock_guard lock(queue_mutex_);
     requests_.emplace_back(worker, std::move(message));
@@ -29,7 +28,7 @@ Centre::Centre(transport::Transport& transport, int run, const std::vector<int>&
     if (lost) log_warn("rank {} is lost; the others go on", worker);
     attendance_.ended(worker);
   };
-  inbox_ = std::make_unique<Inbox>(transport, workers, in_run(run, Line::kRequest), on_message, on_end);
+  inbox_ = std::make_unique<Inbox>(transport, workers, Line::kRequest, on_message, on_end);
   thread_ = std::thread([this] { serve(); });
 }
 
@@ -84,33 +83,22 @@ bool Centre::next(std::pair<int, transport::Payload>& request) {
 
 void Centre::answer(int worker, transport::Payload& payload) {
   const Parcel parcel = open(payload);
-  if (parcel.heading.kind == kStart) {
-    std::lock_guard lock(centre_mutex_);
-    if (!centre_.defined()) centre_ = parcel.vector.clone();
-    return;
-  }
   // The reply is posted, not awaited: the memory is its own until it has gone.
   torch::Tensor reply = parcel.heading.kind == kPush ? exchange(parcel.vector) : value();
-  post(transport_, worker, in_run(run_, Line::kReply), wrap({}, std::move(reply)));
+  post(transport_, worker, Line::kReply, wrap({}, std::move(reply)));
 }
 
 CentreLink::CentreLink(const Worker& worker, CentreRule rule)
-    : x_(worker.x),
-      transport_(worker.transport),
-      run_(worker.run),
-      rank_(worker.centre),
-      timeout_s_(worker.timeout_s) {
+    : x_(worker.x), transport_(worker.transport), rank_(worker.centre), timeout_s_(worker.timeout_s) {
   transport_.tolerate_losses();
+  if (transport_.rank() != rank_) return;
   std::vector<int> others = worker.ranks;
   std::erase(others, rank_);
-  must_start_ = others.size() == worker.ranks.size();
-  if (transport_.rank() == rank_) {
-    centre_ = std::make_unique<Centre>(transport_, run_, others, std::move(rule), worker.x);
-  }
+  centre_ = std::make_unique<Centre>(transport_, others, std::move(rule), worker.x);
 }
 
 CentreLink::~CentreLink() {
-  if (!centre_) say_goodbye(transport_, rank_, in_run(run_, Line::kRequest));
+  if (!centre_) say_goodbye(transport_, rank_, Line::kRequest);
 }
 
 torch::Tensor CentreLink::exchange(const torch::Tensor& pushed) {
@@ -124,13 +112,9 @@ torch::Tensor CentreLink::value() {
 }
 
 torch::Tensor CentreLink::request(int kind, const torch::Tensor& vector) {
-  if (must_start_) {
-    post(transport_, rank_, in_run(run_, Line::kRequest), wrap({.kind = kStart}, in_host_memory(x_).clone()));
-    must_start_ = false;
-  }
   const Deadline deadline = Deadline::after(timeout_s_);
-  post(transport_, rank_, in_run(run_, Line::kRequest), wrap({.kind = kind}, vector));
-  auto payload = transport::recv(transport_, rank_, tag_of(in_run(run_, Line::kReply)),
+  post(transport_, rank_, Line::kRequest, wrap({.kind = kind}, vector));
+  auto payload = transport::recv(transport_, rank_, tag_of(Line::kReply),
                                  {.deadline = deadline, .what = "the centre's answer"});
   return take_vector(std::move(payload));
 }

@@ -28,13 +28,13 @@ using CentreRule = std::function<torch::Tensor(torch::Tensor& c, const torch::Te
 // At the rank that keeps it; serves on a thread of its own. Thread-safe.
 class Centre {
  public:
-  // `workers` are other ranks. `start` undefined: the first worker to come says.
-  Centre(transport::Transport& transport, int run, const std::vector<int>& workers, CentreRule rule,
-         torch::Tensor start);
+  // `workers` are other ranks.
+  Centre(transport::Transport& transport, const std::vector<int>& workers, CentreRule rule,
+         const torch::Tensor& start);
   // Waits until every worker has said goodbye, is lost or has fallen silent (not while unwinding).
   ~Centre();
 
-  // For the worker that lives here, if one does.
+  // For the worker that lives here.
   torch::Tensor exchange(const torch::Tensor& pushed);
   torch::Tensor value();  // a copy
   void set(const torch::Tensor& value);
@@ -45,12 +45,11 @@ class Centre {
   void answer(int worker, transport::Payload& payload);
 
   transport::Transport& transport_;
-  const int run_;
   const CentreRule rule_;
   Attendance attendance_;
 
   std::mutex centre_mutex_;
-  torch::Tensor centre_;  // undefined: not known yet
+  torch::Tensor centre_;
 
   std::mutex queue_mutex_;  // guards the group below
   std::condition_variable changed_;
@@ -81,10 +80,8 @@ class CentreLink {
 
   const torch::Tensor x_;
   transport::Transport& transport_;
-  const int run_;
   const int rank_;
   const double timeout_s_;
-  bool must_start_;  // the centre does not train: it must be told where to begin
   std::unique_ptr<Centre> centre_;
 };
 

@@ -99,15 +99,13 @@ int Coordinator::choose(const Progress& progress) const {
 }
 
 Office::Office(transport::Transport& transport, const strategy::Optimizer& settings,
-               const std::vector<std::vector<int>>& groups, int run, uint64_t seed,
-               std::function<void(Command)> tell)
+               const std::vector<std::vector<int>>& groups, uint64_t seed, std::function<void(Command)> tell)
     : transport_(transport),
-      run_(run),
       tell_(std::move(tell)),
       coordinator_(scopes_of(settings, groups), settings.choice, seed),
       attendance_(transport, without(workers_of(groups), transport.rank())) {
   inbox_ = std::make_unique<Inbox>(
-      transport, without(workers_of(groups), transport.rank()), in_run(run, Line::kReport),
+      transport, without(workers_of(groups), transport.rank()), Line::kReport,
       [this](int worker, transport::Payload message) { on_report(worker, std::move(message)); },
       [this](int worker, bool lost) { on_end(worker, lost); });
 }
@@ -144,7 +142,7 @@ void Office::on_end(int worker, bool lost) {
   coordinator_.lost(worker);
   attendance_.ended(worker);
   changed_.notify_all();
-  if (!lost) say_goodbye(transport_, worker, in_run(run_, Line::kCommand));
+  if (!lost) say_goodbye(transport_, worker, Line::kCommand);
 }
 
 // Posts with no lock held: inproc may run other ranks' callbacks right here.
@@ -153,8 +151,7 @@ void Office::give(const std::vector<Coordinator::Order>& orders) {
     if (leader == transport_.rank()) {
       tell_({kLead, scope, round});
     } else {
-      post(transport_, leader, in_run(run_, Line::kCommand),
-           wrap({.kind = kLead, .dtype = scope, .number = round}));
+      post(transport_, leader, Line::kCommand, wrap({.kind = kLead, .dtype = scope, .number = round}));
     }
   }
 }
@@ -178,7 +175,7 @@ std::vector<torch::Tensor> Office::collect(const std::vector<int>& workers, doub
     }
   }
   for (const int worker : asked) {
-    post(transport_, worker, in_run(run_, Line::kCommand), wrap({.kind = kSendParameters, .number = number}));
+    post(transport_, worker, Line::kCommand, wrap({.kind = kSendParameters, .number = number}));
   }
   std::unique_lock lock(mutex_);
   while (!deadline.passed()) {

@@ -75,10 +75,9 @@ class Office {
     int scope;
     int64_t number;
   };
-  // `tell` gives a command to the worker that lives here, if one does. It must not block.
+  // `tell` gives a command to the worker that lives here. It must not block.
   Office(transport::Transport& transport, const strategy::Optimizer& settings,
-         const std::vector<std::vector<int>>& groups, int run, uint64_t seed,
-         std::function<void(Command)> tell = nullptr);
+         const std::vector<std::vector<int>>& groups, uint64_t seed, std::function<void(Command)> tell);
   // Waits until every worker has said goodbye, is lost or has fallen silent (not while unwinding).
   ~Office();
 
@@ -102,7 +101,6 @@ class Office {
   bool has_answered(int worker, int64_t number);
 
   transport::Transport& transport_;
-  const int run_;
   const std::function<void(Command)> tell_;
   Coordinator coordinator_;
   Attendance attendance_;

@@ -52,6 +52,10 @@ class DistributedOptimizer {
   // as this worker knows; of use on the rank that keeps the centre.
   virtual torch::Tensor test_parameters() = 0;
 
+  // The parameters of the leader (of this worker's group) that this worker is pulled to: not a copy, until
+  // the next step. Undefined: the rule has no leader, or none has been followed yet.
+  virtual torch::Tensor leader_parameters() const { return {}; }
+
   // Resume is exact for synchronous rules: restore(state()) on each worker, x and base restored by the
   // caller. Requires: finish() was called.
   virtual State state() const = 0;
@@ -63,14 +67,8 @@ class DistributedOptimizer {
   Journal journal_;
 };
 
-// The rule that `settings` names, for this worker. Requires: settings pass validate() and are apart().
+// The rule that `settings` names, for this worker. Requires: settings pass validate() and are apart(); of
+// asynchronous rules, the first on this transport.
 std::unique_ptr<DistributedOptimizer> make_rule(const strategy::Optimizer& settings, Worker worker);
-
-// What the rank that keeps the centre, and trains not, does: serves until every worker has finished or is
-// lost.
-// `groups` and `run`: as in Worker; no groups: one.
-void serve_centre(const strategy::Optimizer& settings, transport::Transport& transport,
-                  const std::vector<int>& workers, double timeout_s,
-                  const std::vector<std::vector<int>>& groups = {}, int run = 0);
 
 }  // namespace entrain::optim

@@ -13,6 +13,10 @@
 namespace entrain::optim {
 namespace {
 
+CentreRule downpour_centre() {
+  return [](torch::Tensor& c, const torch::Tensor& u) { return c.add_(u).clone(); };
+}
+
 class Downpour : public DistributedOptimizer {
  public:
   Downpour(const strategy::Optimizer& settings, Worker worker)
@@ -67,10 +71,6 @@ class Downpour : public DistributedOptimizer {
 };
 
 }  // namespace
-
-CentreRule downpour_centre() {
-  return [](torch::Tensor& c, const torch::Tensor& u) { return c.add_(u).clone(); };
-}
 
 std::unique_ptr<DistributedOptimizer> make_downpour(const strategy::Optimizer& settings, Worker worker) {
   return std::make_unique<Downpour>(settings, std::move(worker));

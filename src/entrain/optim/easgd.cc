@@ -6,62 +6,22 @@
 // Everyone holds c, and sum_i d_i = a (sum_i x_i - l c): one all-reduce of x, 2 (l - 1) B bytes in all. c
 // starts at the mean of the workers. a = pull; stable while l a < 2.
 // EAMSGD is the same rule around a Nesterov base: the name forces that base (make_base), and no more.
-#include "entrain/optim/rules.h"
+#include "entrain/optim/centred.h"
 
 namespace entrain::optim {
 namespace {
 
-class Easgd : public DistributedOptimizer {
+class Easgd : public Centred {
  public:
-  Easgd(const strategy::Optimizer& settings, Worker worker)
-      : settings_(settings),
-        worker_(std::move(worker)),
-        crew_(worker_.transport, worker_.ranks, 0, worker_.timeout_s) {}
+  using Centred::Centred;
 
-  void step(double /*loss*/) override {
-    const torch::NoGradGuard no_grad;
-    ensure_centre();
-    worker_.base.step();
-    if (++step_ % settings_.period != 0) return;
-    const Stopwatch stopwatch(journal_.communication_s);
+ private:
+  void exchange() override {
     torch::Tensor sum = worker_.x.detach().clone();
     crew_.all_reduce(sum);
     worker_.x.lerp_(centre_, settings_.pull);
     centre_.add_(sum.sub_(centre_, crew_.count()), settings_.pull);
-    ++journal_.exchanges;
   }
-
-  void finish() override {}
-
-  torch::Tensor test_parameters() override {
-    ensure_centre();
-    return centre_.clone();
-  }
-
-  State state() const override {
-    State state;
-    put(state, "step", step_);
-    put(state, "centre", centre_);
-    return state;
-  }
-
-  void restore(const State& state) override {
-    step_ = counter_in(state, "step");
-    centre_ = has(state, "centre") ? tensor_in(state, "centre", worker_.x) : torch::Tensor();
-  }
-
- private:
-  void ensure_centre() {
-    if (centre_.defined()) return;
-    const Stopwatch stopwatch(journal_.communication_s);
-    centre_ = mean_over(crew_, worker_.x);
-  }
-
-  const strategy::Optimizer settings_;
-  Worker worker_;
-  int64_t step_ = 0;
-  torch::Tensor centre_;  // undefined before the first step; the same bits at all workers
-  Crew crew_;
 };
 
 }  // namespace

@@ -12,6 +12,14 @@
 namespace entrain::optim {
 namespace {
 
+CentreRule easgd_centre(double pull) {
+  return [pull](torch::Tensor& c, const torch::Tensor& x) {
+    torch::Tensor d = (x - c).mul_(pull);
+    c.add_(d);
+    return d;
+  };
+}
+
 class EasgdAsync : public DistributedOptimizer {
  public:
   EasgdAsync(const strategy::Optimizer& settings, Worker worker)
@@ -50,14 +58,6 @@ class EasgdAsync : public DistributedOptimizer {
 };
 
 }  // namespace
-
-CentreRule easgd_centre(double pull) {
-  return [pull](torch::Tensor& c, const torch::Tensor& x) {
-    torch::Tensor d = (x - c).mul_(pull);
-    c.add_(d);
-    return d;
-  };
-}
 
 std::unique_ptr<DistributedOptimizer> make_easgd_async(const strategy::Optimizer& settings, Worker worker) {
   return std::make_unique<EasgdAsync>(settings, std::move(worker));

@@ -74,6 +74,8 @@ class Lsgd : public DistributedOptimizer {
     return mean_over(group(), worker_.x);
   }
 
+  torch::Tensor leader_parameters() const override { return z_local_; }
+
   State state() const override {
     State state;
     put(state, "step", step_);

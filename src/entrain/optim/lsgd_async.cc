@@ -12,6 +12,9 @@
 // copy in memory and no time. Bytes of an exchange among l workers: (l - 1) B; a report is 32.
 #include <algorithm>
 #include <atomic>
+#include <map>
+#include <mutex>
+#include <optional>
 
 #include "entrain/base/error.h"
 #include "entrain/optim/async_rules.h"
@@ -61,16 +64,15 @@ class LsgdAsync : public DistributedOptimizer {
     std::erase(others, rank_);
     for (const int rank : others) fellows_[rank] = std::make_shared<Fellow>();
     snapshots_ = std::make_unique<Inbox>(
-        worker_.transport, others, in_run(worker_.run, Line::kSnapshot),
+        worker_.transport, others, Line::kSnapshot,
         [this](int leader, transport::Payload message) { on_snapshot(leader, std::move(message)); },
         [this](int fellow, bool) { fellows_.at(fellow)->gone = true; });
     if (rank_ == worker_.centre) {
-      office_ =
-          std::make_unique<Office>(worker_.transport, settings_, worker_.groups, worker_.run, worker_.seed,
-                                   [this](Office::Command command) { arrivals_.take(command); });
+      office_ = std::make_unique<Office>(worker_.transport, settings_, worker_.groups, worker_.seed,
+                                         [this](Office::Command command) { arrivals_.take(command); });
     } else {
       commands_ = std::make_unique<Inbox>(
-          worker_.transport, std::vector<int>{worker_.centre}, in_run(worker_.run, Line::kCommand),
+          worker_.transport, std::vector<int>{worker_.centre}, Line::kCommand,
           [this](int, transport::Payload message) { on_command(std::move(message)); },
           [this](int, bool) {
             std::lock_guard lock(arrivals_.mutex);
@@ -80,12 +82,11 @@ class LsgdAsync : public DistributedOptimizer {
   }
 
   ~LsgdAsync() override {
-    for (const auto& [rank, fellow] : fellows_)
-      say_goodbye(worker_.transport, rank, in_run(worker_.run, Line::kSnapshot));
+    for (const auto& [rank, fellow] : fellows_) say_goodbye(worker_.transport, rank, Line::kSnapshot);
     if (office_) {
       office_->leave();
     } else {
-      say_goodbye(worker_.transport, worker_.centre, in_run(worker_.run, Line::kReport));
+      say_goodbye(worker_.transport, worker_.centre, Line::kReport);
     }
   }
 
@@ -168,8 +169,7 @@ class LsgdAsync : public DistributedOptimizer {
   void report() {
     const double loss = window_.mean();
     if (office_) return office_->report(loss);
-    post(worker_.transport, worker_.centre, in_run(worker_.run, Line::kReport),
-         wrap({.kind = kLoss, .value = loss}));
+    post(worker_.transport, worker_.centre, Line::kReport, wrap({.kind = kLoss, .value = loss}));
   }
 
   void look_at_arrivals() {
@@ -199,8 +199,7 @@ class LsgdAsync : public DistributedOptimizer {
       if (rank == rank_) continue;
       const auto& fellow = fellows_.at(rank);
       if (fellow->gone || fellow->busy.exchange(true)) continue;
-      post(worker_.transport, rank, in_run(worker_.run, Line::kSnapshot), parcel,
-           [fellow] { fellow->busy = false; });
+      post(worker_.transport, rank, Line::kSnapshot, parcel, [fellow] { fellow->busy = false; });
     }
     adopt(scope, round, rank_, copy);
   }
@@ -223,8 +222,7 @@ class LsgdAsync : public DistributedOptimizer {
 
   void send_parameters(ReportKind kind, int64_t question) {
     const torch::Tensor copy = worker_.x.detach().to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true);
-    post(worker_.transport, worker_.centre, in_run(worker_.run, Line::kReport),
-         wrap({.kind = kind, .number = question}, copy));
+    post(worker_.transport, worker_.centre, Line::kReport, wrap({.kind = kind, .number = question}, copy));
   }
 
   const strategy::Optimizer settings_;

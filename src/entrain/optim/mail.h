@@ -13,8 +13,8 @@
 
 namespace entrain::optim {
 
-// What the ranks of an asynchronous rule tell each other. A worker may begin its next rule while others still
-// end the one before: `in_run` keeps their messages apart.
+// What the ranks of an asynchronous rule tell each other. One rule a transport: a second one's messages would
+// mix with the first one's.
 enum class Line : transport::Tag {
   kRequest = transport::Tag{0xFFA5} << 48,
   kReply,
@@ -22,9 +22,6 @@ enum class Line : transport::Tag {
   kCommand,
   kSnapshot
 };
-constexpr Line in_run(int run, Line line) {
-  return static_cast<Line>(static_cast<transport::Tag>(line) + (static_cast<transport::Tag>(run) << 8));
-}
 constexpr transport::Tag tag_of(Line line) { return static_cast<transport::Tag>(line); }
 
 // A vector in host memory, contiguous: `x` itself when it is one.

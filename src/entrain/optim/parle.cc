@@ -15,7 +15,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "entrain/optim/rules.h"
+#include "entrain/optim/centred.h"
 
 namespace entrain::optim {
 namespace {
@@ -24,59 +24,47 @@ constexpr double kWalkMemory = 0.75;
 constexpr double kLeastGamma = 1;
 constexpr double kLeastRho = 0.1;
 
-class Parle : public DistributedOptimizer {
+class Parle : public Centred {
  public:
-  Parle(const strategy::Optimizer& settings, Worker worker)
-      : settings_(settings),
-        worker_(std::move(worker)),
-        crew_(worker_.transport, worker_.ranks, 0, worker_.timeout_s) {}
-
-  void step(double /*loss*/) override {
-    const torch::NoGradGuard no_grad;
-    ensure_replica();
-    const double rate = worker_.base.param_groups().front().options().get_lr();
-    torch::Tensor& y = worker_.x;
-    const double gamma = annealed(kLeastGamma), rho = annealed(kLeastRho);
-    y.lerp_(replica_, std::min(1.0, rate / gamma));
-    worker_.base.step();
-    walk_.lerp_(y, 1 - kWalkMemory);
-    if (++step_ % settings_.period != 0) return;
-
-    const Stopwatch stopwatch(journal_.communication_s);
-    const torch::Tensor from_mean = replica_ - mean_;
-    replica_.copy_(walk_).sub_(from_mean, std::min(1.0, rate / rho));
-    mean_ = mean_over(crew_, replica_);
-    y.copy_(replica_);
-    walk_.copy_(replica_);
-    ++journal_.exchanges;
-  }
-
-  void finish() override {}
-
-  torch::Tensor test_parameters() override {
-    ensure_replica();
-    return mean_.clone();
-  }
+  using Centred::Centred;
 
   State state() const override {
-    State state;
-    put(state, "step", step_);
+    State state = Centred::state();
     put(state, "replica", replica_);
-    put(state, "centre", mean_);
     put(state, "walk", walk_);
     return state;
   }
 
   void restore(const State& state) override {
-    step_ = counter_in(state, "step");
-    replica_.reset();
-    if (!has(state, "replica")) return;
+    Centred::restore(state);
+    if (!centre_.defined()) return;
     replica_ = tensor_in(state, "replica", worker_.x);
-    mean_ = tensor_in(state, "centre", worker_.x);
     walk_ = tensor_in(state, "walk", worker_.x);
   }
 
  private:
+  void started() override {
+    replica_ = centre_.clone();
+    walk_ = centre_.clone();
+  }
+
+  void own_step() override {
+    torch::Tensor& y = worker_.x;
+    y.lerp_(replica_, std::min(1.0, rate() / annealed(kLeastGamma)));
+    worker_.base.step();
+    walk_.lerp_(y, 1 - kWalkMemory);
+  }
+
+  void exchange() override {
+    const torch::Tensor from_mean = replica_ - centre_;
+    replica_.copy_(walk_).sub_(from_mean, std::min(1.0, rate() / annealed(kLeastRho)));
+    centre_ = mean_over(crew_, replica_);
+    worker_.x.copy_(replica_);
+    walk_.copy_(replica_);
+  }
+
+  double rate() const { return worker_.base.param_groups().front().options().get_lr(); }
+
   // gamma or rho: scope s^(exchanges so far).
   double annealed(double least) const {
     const double s = 1 - 1 / (2.0 * static_cast<double>(worker_.epoch_steps));
@@ -84,19 +72,7 @@ class Parle : public DistributedOptimizer {
     return std::max(least, settings_.scope * std::pow(s, static_cast<double>(exchanges)));
   }
 
-  void ensure_replica() {
-    if (replica_.defined()) return;
-    const Stopwatch stopwatch(journal_.communication_s);
-    mean_ = mean_over(crew_, worker_.x);
-    replica_ = mean_.clone();
-    walk_ = mean_.clone();
-  }
-
-  const strategy::Optimizer settings_;
-  Worker worker_;
-  int64_t step_ = 0;                     // gamma and rho follow from it
-  torch::Tensor replica_, mean_, walk_;  // x, xbar, z; undefined before the first step
-  Crew crew_;
+  torch::Tensor replica_, walk_;  // x and z; there when the centre, xbar, is
 };
 
 }  // namespace

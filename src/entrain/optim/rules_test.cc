@@ -480,5 +480,27 @@ TEST(Rules, ALostWorkerEndsTheOthersWithItsName) {
   }
 }
 
+TEST(Rules, LsgdTellsTheLeadersParameters) {
+  Optimizer o;
+  o.rule = "lsgd";
+  o.period = 2;
+  o.overlap = false;
+  entrain::testing::run_ranks(kWorkers, [&](int rank, transport::Transport& transport) {
+    const torch::NoGradGuard no_grad;
+    torch::Tensor x = torch::full({kDimensions}, rank, torch::kFloat64);
+    const auto base = make_base(o, {x}, rank, kWorkers);
+    const auto rule =
+        make_rule(o, {.x = x, .base = *base, .transport = transport, .ranks = {0, 1, 2, 3}, .groups = kOne});
+    const auto step = [&] {
+      x.mutable_grad() = torch::zeros_like(x);
+      rule->step(rank == 2 ? 1 : 5);  // worker 2 leads
+    };
+    step();
+    if (rule->leader_parameters().defined()) fail("rank {} follows a leader before the first exchange", rank);
+    step();
+    if (!rule->leader_parameters().eq(2).all().item<bool>()) fail("rank {} follows another leader", rank);
+  });
+}
+
 }  // namespace
 }  // namespace entrain::optim

@@ -20,11 +20,10 @@ struct Worker {
   transport::Transport& transport;
   std::vector<int> ranks;                // of all workers, ascending
   std::vector<std::vector<int>> groups;  // the same, by group; one group: there are no local leaders
-  int run = 0;  // tells asynchronous rules apart that are made one after the other on one transport; < 1000
-  int centre = 0;             // the rank that keeps what asynchronous rules share
-  double timeout_s = 120;     // of one exchange
-  uint64_t seed = 0;          // of rules that draw; the same on all workers
-  int64_t epoch_steps = 400;  // of one worker: Parle anneals by the epoch
+  int centre = 0;                        // the worker that keeps what asynchronous rules share
+  double timeout_s = 120;                // of one exchange
+  uint64_t seed = 0;                     // of rules that draw; the same on all workers
+  int64_t epoch_steps = 400;             // of one worker: Parle anneals by the epoch
 };
 
 }  // namespace entrain::optim

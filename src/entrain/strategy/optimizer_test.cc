@@ -1,6 +1,8 @@
 #include "entrain/strategy/optimizer.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
 
 #include "entrain/base/error.h"
 #include "entrain/strategy/stored.h"
@@ -40,6 +42,54 @@ TEST(Optimizer, BadSettingsAreRefusedWithTheAllowedRange) {
             std::string::npos);
   EXPECT_NE(refusal([](Optimizer& o) { o.groups = std::string("0"); }).find("groups is '0'"),
             std::string::npos);
+  EXPECT_EQ(refusal([](Optimizer& o) { o.rate_schedule = "cosinus"; }),
+            "optimizer: rate schedule is 'cosinus', allowed: constant, linear, cosine, steps");
+  for (const double warmup : {-0.1, 1.0, double{NAN}}) {
+    Optimizer optimizer;
+    optimizer.warmup = warmup;
+    EXPECT_THROW(validate(optimizer), InputError) << warmup;
+  }
+  EXPECT_EQ(refusal([](Optimizer& o) { o.warmup = 1; }),
+            "optimizer: warm-up is 1, allowed: 0 to less than 1 (a share of the job)");
+  EXPECT_EQ(refusal([](Optimizer& o) { o.clip_norm = -1; }),
+            "optimizer: clip norm is -1, allowed: 0 (off) or more");
+  EXPECT_EQ(refusal([](Optimizer& o) { o.clip_norm = NAN; }),
+            "optimizer: clip norm is nan, allowed: 0 (off) or more");
+}
+
+// The schedule's factor at the shares 0, 1/4, 1/2, 3/4 and 1 of the job.
+std::vector<double> factors(const std::string& schedule, double warmup = 0) {
+  Optimizer optimizer;
+  optimizer.rate_schedule = schedule;
+  optimizer.warmup = warmup;
+  std::vector<double> result;
+  for (const double progress : {0.0, 0.25, 0.5, 0.75, 1.0}) result.push_back(optimizer.rate_factor(progress));
+  return result;
+}
+
+TEST(Optimizer, TheRateFollowsItsSchedule) {
+  using ::testing::DoubleNear;
+  using ::testing::ElementsAre;
+  const auto about = [](double value) { return DoubleNear(value, 1e-12); };
+  EXPECT_THAT(factors("constant"), ElementsAre(1, 1, 1, 1, 1));
+  EXPECT_THAT(factors("linear"), ElementsAre(1, 0.75, 0.5, 0.25, 0));
+  const double high = (1 + std::sqrt(0.5)) / 2, low = (1 - std::sqrt(0.5)) / 2;
+  EXPECT_THAT(factors("cosine"), ElementsAre(about(1), about(high), about(0.5), about(low), about(0)));
+  EXPECT_THAT(factors("steps"), ElementsAre(1, 1, 0.1, 0.01, 0.01));
+}
+
+TEST(Optimizer, WarmUpRisesToTheScheduleAndThenLeavesIt) {
+  using ::testing::ElementsAre;
+  EXPECT_THAT(factors("constant", 0.5), ElementsAre(0, 0.5, 1, 1, 1));
+  EXPECT_THAT(factors("linear", 0.5), ElementsAre(0, 0.375, 0.5, 0.25, 0));
+}
+
+TEST(Optimizer, AJobThatRunsOverKeepsTheLastRate) {
+  Optimizer optimizer;
+  optimizer.rate_schedule = "steps";
+  EXPECT_EQ(optimizer.rate_factor(1.2), 0.01);
+  optimizer.rate_schedule = "cosine";
+  EXPECT_NEAR(optimizer.rate_factor(1.2), 0, 1e-12);
 }
 
 TEST(Optimizer, IsPartOfTheStrategysFile) {
@@ -49,6 +99,9 @@ TEST(Optimizer, IsPartOfTheStrategysFile) {
   strategy.optimizer->rule = "lsgd";
   strategy.optimizer->period = 64;
   strategy.optimizer->overlap = false;
+  strategy.optimizer->rate_schedule = "cosine";
+  strategy.optimizer->warmup = 0.1;
+  strategy.optimizer->clip_norm = 5;
   EXPECT_EQ(from_json(to_json(strategy)), strategy);
   EXPECT_EQ(from_binary(to_binary(strategy)), strategy);
 }

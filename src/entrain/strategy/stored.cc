@@ -127,7 +127,8 @@ VariableConfig read_variable(const pb::Node& node) {
 // X(field) for every field of the optimizer but `rule`, for both directions.
 // clang-format off
 #define ENTRAIN_OPTIMIZER_FIELDS(X) \
-  X(base) X(learning_rate) X(weight_decay) X(rate_variant) X(rate_schedule) X(warmup) X(clip_norm) X(period) X(local_period) \
+  X(base) X(learning_rate) X(weight_decay) X(rate_variant) X(rate_schedule) X(warmup) X(clip_norm) \
+  X(period) X(local_period) \
   X(loss_window) X(groups) X(choice) X(pull) X(global_pull) X(proximal) \
   X(overlap) X(block_momentum) X(block_rate) X(scope) X(threads)
 // clang-format on

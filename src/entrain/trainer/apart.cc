@@ -217,20 +217,23 @@ void ApartTraining::test(int64_t step, TrainReport& report) {
   const double wall_s = wall();
   const uint64_t bytes = context_.transport->bytes_sent();
   const Deadline deadline = Deadline::after(context_.job.timeout_s);
-  Test test{step, wall_s, 0, -1, last_loss_, {}};
+  Test test{step, wall_s, 0, -1, last_loss_, {}, {}};
   torch::Tensor parameters;
   std::vector<torch::Tensor> buffers;
   if (synchronous_) {
     rule_->finish();
     parameters = rule_->test_parameters();
-    const nlohmann::json own = {{"loss", last_loss_}, {"distance", (x_ - parameters).norm().item<double>()}};
+    const auto distance = [this](const torch::Tensor& to) { return (x_ - to).norm().item<double>(); };
+    nlohmann::json own = {{"loss", last_loss_}, {"to_average", distance(parameters)}};
+    if (rule_->leader_parameters().defined()) own["to_leader"] = distance(rule_->leader_parameters());
     const auto all = gather_from_workers(context_, own.dump(), kTestTag, deadline, "a test");
     if (options_.bn_recompute == 0) buffers = mean_buffers();
     if (context_.rank() == 0) test.training_loss = 0;
     for (const auto& text : all) {
       const auto json = nlohmann::json::parse(text);
       test.training_loss += json["loss"].get<double>() / static_cast<double>(all.size());
-      test.to_average.push_back(json["distance"].get<double>());
+      test.to_average.push_back(json["to_average"].get<double>());
+      if (json.contains("to_leader")) test.to_leader.push_back(json["to_leader"].get<double>());
     }
   } else if (examiner_) {
     parameters = rule_->test_parameters();

@@ -2,7 +2,9 @@
 //
 // Files in `out`:
 //   worker-K.jsonl      a line a step: step, wall_s, loss, communication_s, exchanges, bytes_sent
-//   tests.jsonl         a line a test: step, wall_s, loss, error, training_loss, to_average
+//   tests.jsonl         a line a test: step, wall_s, loss, error, training_loss, to_average, to_leader
+//                       (lists by worker; LSGD's leader is that of the worker's group, as it was last
+//                       received)
 //   leaders.jsonl       a line an exchange of LSGD: step, local, global (ranks)
 //   worker-K/           worker K's checkpoints
 //   tensorboard/        the same as event files (K: the worker)

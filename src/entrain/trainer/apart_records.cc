@@ -63,6 +63,14 @@ void ApartRecords::test(const Test& test) {
                          {"training_loss", test.training_loss},
                          {"to_average", test.to_average}};
   const double now = unix_time();
+  if (!test.to_leader.empty()) line["to_leader"] = test.to_leader;
+  const auto distances = [&](const char* what, const std::vector<double>& by_worker) {
+    for (size_t i = 0; i < by_worker.size(); ++i) {
+      events_->scalar(fmt::format("{}/worker-{}", what, i), test.step, by_worker[i], now);
+    }
+  };
+  distances("to_average", test.to_average);
+  distances("to_leader", test.to_leader);
   events_->scalar("test/loss", test.step, test.loss, now);
   if (test.error >= 0) {
     line["error"] = test.error;

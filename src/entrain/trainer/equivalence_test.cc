@@ -2,8 +2,12 @@
 // on the whole batch: every builder, every topology, dense and sparse models.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "entrain/strategy/builders/registry.h"
+#include "entrain/trainer/data/data.h"
 #include "entrain/trainer/server.h"
+#include "entrain/trainer/train.h"
 #include "support/equivalence.h"
 #include "support/jobs.h"
 
@@ -76,6 +80,89 @@ TEST(Equivalence, SeveralRanksAHost) {
     const Gradients expected = testing::gradients_alone(model, 4);
     for (const auto& builder : strategy::names())
       expect_equivalent(model, "lab:2x1gbit/ranks=2", builder, expected);
+  }
+}
+
+TEST(Equivalence, GradientsAreClippedByTheNormOfTheWholeBatch) {
+  for (const char* model : {"vgg16-small", "ncf-sparse-small"}) {
+    Gradients expected = testing::gradients_alone(model, 3);
+    double norm = 0;
+    for (const auto& [name, gradient] : expected) norm += gradient.square().sum().item<double>();
+    norm = std::sqrt(norm);
+    for (auto& [name, gradient] : expected) gradient /= 2;
+    Options options;
+    options.clip_norm = norm / 2;
+    for (const char* builder : {"allreduce", "parallax", "partitioned-ps"}) {
+      options.strategy = builder;
+      testing::run_job("lab:3x1gbit", [&](Context& context) {
+        testing::check_equivalence(context, model, expected, options);
+      });
+    }
+  }
+}
+
+TrainOptions scheduled(const std::string& schedule) {
+  TrainOptions options;
+  options.model = "vgg16-small";
+  options.optimizer.base = "momentum";
+  options.optimizer.learning_rate = 0.01;
+  options.optimizer.rate_schedule = schedule;
+  options.optimizer.warmup = 0.25;
+  options.optimizer.clip_norm = 1;
+  options.steps = 8;
+  options.batch_size = 2;
+  options.seed = 7;
+  options.progress = false;
+  return options;
+}
+
+double last_loss_together(const TrainOptions& options, int workers) {
+  double loss = 0;
+  testing::run_job(fmt::format("lab:{}x1gbit", workers), [&](Context& context) {
+    const TrainReport report = train(context, options);
+    if (context.rank() == 0) loss = report.last_loss;
+  });
+  return loss;
+}
+
+// Plain libtorch on the batches of all workers at once.
+double last_loss_alone(const TrainOptions& options, int workers) {
+  const strategy::Optimizer& settings = options.optimizer;
+  const auto model = models::make_model(options.model, options.seed);
+  torch::optim::SGD sgd(model->parameters(), torch::optim::SGDOptions(settings.learning_rate).momentum(0.9));
+  std::vector<std::unique_ptr<Data>> shares;
+  for (int i = 0; i < workers; ++i) {
+    shares.push_back(open_data("", *model, {options.batch_size, options.seed, i, workers, true}));
+  }
+  double last = 0;
+  for (int64_t step = 0; step < options.steps; ++step) {
+    std::vector<torch::Tensor> inputs, targets;
+    for (const auto& share : shares) {
+      const models::Batch batch = share->training(step);
+      inputs.push_back(batch.input);
+      targets.push_back(batch.target);
+    }
+    sgd.zero_grad();
+    const torch::Tensor loss = model->loss({torch::cat(inputs), torch::cat(targets)});
+    loss.backward();
+    torch::nn::utils::clip_grad_norm_(model->parameters(), settings.clip_norm);
+    const double done = static_cast<double>(step) / static_cast<double>(options.steps);
+    for (auto& group : sgd.param_groups()) {
+      group.options().set_lr(settings.learning_rate * settings.rate_factor(done));
+    }
+    sgd.step();
+    last = loss.item<double>();
+  }
+  return last;
+}
+
+TEST(Equivalence, AScheduledRateIsTheSameOnAllRanks) {
+  for (const char* schedule : {"linear", "steps"}) {
+    const TrainOptions options = scheduled(schedule);
+    const double alone = last_loss_alone(options, 2);
+    EXPECT_NEAR(last_loss_together(options, 2), alone, 1e-5 * alone) << schedule;
+    EXPECT_GT(std::abs(last_loss_alone(scheduled("constant"), 2) - alone), 1e-4 * alone)
+        << schedule << ": the schedule does nothing here";
   }
 }
 

@@ -52,9 +52,11 @@ TrainReport train_hogwild(Context& context, const TrainOptions& options) {
         "{}",
         context.world());
   }
-  if (options.optimizer.rate_schedule != "constant" || options.optimizer.clip_norm > 0) {
-    bad_input("--optimizer hogwild: allowed: --lr-schedule constant and --clip 0, not {} and {}",
-              options.optimizer.rate_schedule, options.optimizer.clip_norm);
+  const strategy::Optimizer& settings = options.optimizer;
+  if (settings.rate_schedule != "constant" || settings.warmup > 0 || settings.clip_norm > 0) {
+    bad_input(
+        "--optimizer hogwild: allowed: --lr-schedule constant, --warmup 0 and --clip 0, not {}, {} and {}",
+        settings.rate_schedule, settings.warmup, settings.clip_norm);
   }
   torch::Tensor x;
   std::vector<Replica> replicas = make_replicas(options, x);
@@ -97,7 +99,7 @@ TrainReport train_hogwild(Context& context, const TrainOptions& options) {
   if (!options.data.empty() || options.test_every > 0) {
     const auto verdict = examiner.examine(x, options.bn_recompute, 0, replicas[0].model->buffers());
     report.tests.push_back(
-        {made / count, report.total_time, verdict.loss, verdict.error, report.last_loss, {}});
+        {made / count, report.total_time, verdict.loss, verdict.error, report.last_loss, {}, {}});
     records.test(report.tests.back());
   }
   return report;

@@ -7,8 +7,8 @@
 #include "entrain/base/error.h"
 #include "entrain/layers/batch_norm.h"
 #include "entrain/pipeline/rank_pipeline.h"
-#include "entrain/trainer/pipeline_subjects.h"
 #include "entrain/pipeline/thread_pipeline.h"
+#include "entrain/trainer/pipeline_subjects.h"
 #include "support/ranks.h"
 
 namespace entrain::pipeline {

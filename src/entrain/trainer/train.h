@@ -27,7 +27,9 @@ struct TrainOptions {
   std::string data;             // see data/data.h; empty: made up
   std::string device = "cpu";   // or cuda, shared by the ranks of a host
   int64_t steps = 20;
-  double seconds = 0;       // end after so long, tests not counted; 0: after `steps`
+  // End after so long, tests not counted; 0: after `steps`. Workers that train apart by a synchronous rule
+  // end together where a period does, up to two later: the first to notice, the second for all to have heard.
+  double seconds = 0;
   int64_t batch_size = 32;  // per rank
   uint64_t seed = 0;
   bool overlap_forward = true;
@@ -50,6 +52,7 @@ struct Test {
   double error = -1;               // share of examples got wrong; < 0: the model is no classifier
   double training_loss = 0;        // of the workers, at this step (mean)
   std::vector<double> to_average;  // |x_i - mean| by worker; synchronous rules
+  std::vector<double> to_leader;   // |x_i - z| by worker; synchronous LSGD, from the first exchange on
 };
 
 // Times are of rank 0 and leave out the warm-up (the first fifth, at most 5 steps).
