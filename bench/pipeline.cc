@@ -20,12 +20,19 @@ struct Settings {
   std::string schedule = "gpipe", remat = "never";
 };
 
-// Equal layers: width x width, then tanh.
+struct BlockImpl : torch::nn::Module {
+  explicit BlockImpl(int width) : linear(register_module("linear", torch::nn::Linear(width, width))) {}
+  torch::Tensor forward(const torch::Tensor& x) { return torch::tanh(linear(x)); }
+  torch::nn::Linear linear;
+};
+TORCH_MODULE(Block);
+
+// Equal layers.
 torch::nn::Sequential make_modules(const Settings& s) {
   torch::manual_seed(1);
   torch::nn::Sequential modules;
   for (int i = 0; i < s.layers; ++i) {
-    modules->push_back(torch::nn::Sequential(torch::nn::Linear(s.width, s.width), torch::nn::Tanh()));
+    modules->push_back(Block(s.width));
   }
   return modules;
 }
@@ -39,7 +46,8 @@ pipeline::Options options_of(const Settings& s, int devices) {
   options.remat = pipeline::parse_remat(s.remat);
   options.threads_per_cell = 1;
   const int cells = devices * options.chunks;
-  for (int c = 0; c < cells; ++c) options.balance.push_back(s.layers * (c + 1) / cells - s.layers * c / cells);
+  for (int c = 0; c < cells; ++c)
+    options.balance.push_back(s.layers * (c + 1) / cells - s.layers * c / cells);
   return options;
 }
 

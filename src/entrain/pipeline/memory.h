@@ -14,7 +14,8 @@
 //                       kept while the F-1 before it are recomputed
 // which for F = M is GPipe's O(N + (L/K)*(N/M)).
 // Not counted: what the caller's batch, the boundary buffers and the allocator hold, and what backward needs
-// in passing: above all a parameter's gradient while it is added to the sum (67 MB of the 342 that a step of vgg16-32 takes).
+// in passing: above all a parameter's gradient while it is added to the sum (67 MB of the 342 that a step of
+// vgg16-32 takes).
 #pragma once
 
 #include <cstdint>

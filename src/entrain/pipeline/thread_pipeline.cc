@@ -5,6 +5,7 @@
 #include "entrain/base/error.h"
 #include "entrain/layers/batch_norm.h"
 #include "entrain/pipeline/assemble.h"
+#include "entrain/pipeline/cores.h"
 
 namespace entrain::pipeline {
 
@@ -58,8 +59,9 @@ double ThreadPipeline::run(const torch::Tensor& input, const torch::Tensor& targ
 // One device's thread.
 void ThreadPipeline::work(int device) {
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  torch::set_num_threads(options_.threads_per_cell > 0 ? options_.threads_per_cell
-                                                       : std::max(1, cores / options_.devices));
+  use_threads(
+      options_.threads_per_cell > 0 ? options_.threads_per_cell : std::max(1, cores / options_.devices),
+      options_.devices);
   for (int64_t seen = 0;;) {
     const MicroBatches* batch = nullptr;
     Clock::time_point began;

@@ -23,7 +23,10 @@ ApartRecords::ApartRecords(const std::filesystem::path& folder, int rank,
   steps_.emplace(folder / fmt::format("worker-{}.jsonl", rank));
   events_.emplace(folder / "tensorboard" / fmt::format("worker-{}", rank), "entrain");
   if (rank != 0) return;
-  strategy::save({settings.rule, {}, {}, settings}, folder / "strategy.json");
+  strategy::Strategy job;
+  job.id = settings.rule;
+  job.optimizer = settings;
+  strategy::save(job, folder / "strategy.json");
   tests_.emplace(folder / "tests.jsonl");
   leaders_.emplace(folder / "leaders.jsonl");
 }

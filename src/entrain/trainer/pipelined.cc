@@ -226,7 +226,7 @@ void PipelinedTraining::test(int64_t step, double wall_s, TrainReport& report) {
   std::vector<torch::Tensor> flat;
   for (const auto& parameter : model_->parameters()) flat.push_back(parameter.detach().flatten());
   const auto verdict = examiner_->examine(torch::cat(flat), options_.bn_recompute, step, model_->buffers());
-  report.tests.push_back({step, wall_s, verdict.loss, verdict.error, last_loss_, {}});
+  report.tests.push_back({step, wall_s, verdict.loss, verdict.error, last_loss_, {}, {}});
 }
 
 TrainReport PipelinedTraining::run() {
