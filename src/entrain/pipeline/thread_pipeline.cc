@@ -13,7 +13,8 @@ ThreadPipeline::ThreadPipeline(layers::Sequence sequence, Options options)
     : sequence_(std::move(sequence)),
       options_(std::move(options)),
       cut_(checked_cut(sequence_, options_)),
-      schedule_(make_schedule(options_.schedule, options_.devices, options_.micro_batches, options_.chunks)) {
+      schedule_(make_schedule(options_.schedule, options_.devices, options_.micro_batches, options_.chunks)),
+      mail_(static_cast<int>(std::thread::hardware_concurrency()) >= options_.devices) {
   for (int device = 0; device < options_.devices; ++device) {
     workers_.push_back(std::make_unique<Worker>(
         cut_, schedule_, device, options_, cells_of(sequence_, cut_, options_, device), sequence_, mail_));
