@@ -58,6 +58,15 @@ class SameLoss(Case):
         for model in MODELS:
             self.compare([], [["--pipeline", "2", "--cells", "threads"], ["--pipeline", "2", "--cluster", "local:2"]], model)
 
+    def test_whole_batch(self):
+        """Where no layer mixes examples, micro-batches make no difference, nor does --pipeline to plain training."""
+        plain, _ = self.losses("--micro-batches", "1", "--optimizer", "adam", "--lr", "0.002", "--clip", "1")
+        piped, _ = self.losses("--pipeline", "2", "--optimizer", "adam", "--lr", "0.002", "--clip", "1")
+        self.expect_same(plain, piped, "whole batch")
+        plain, _ = self.losses("--micro-batches", "1", "--cluster", "local:2")
+        piped, _ = self.losses("--pipeline", "2", "--cluster", "local:4")
+        self.expect_same(plain, piped, "whole batches of two ranks")
+
     def test_replicas(self):
         for model in MODELS:
             two_pipelines = ["--cluster", "local:4", "--pipeline", "2", "--strategy"]
@@ -120,24 +129,47 @@ class Resume(Case):
 
 
 class Failure(Case):
-    def test_killed_rank_is_named_and_the_job_goes_on(self):
-        timeout_s = 8
-        command, out = self.command("--cluster", "local:3", "--pipeline", "3", "--checkpoint-every", "5", "--timeout", timeout_s,
-                                    "--optimizer", "adam", steps=1000000)
+    TIMEOUT_S = 8
+
+    def start_job(self, world, *extra):
+        """A job of one pipeline that has saved, the processes of its ranks, and its folder."""
+        command, out = self.command("--cluster", f"local:{world}", "--pipeline", world, "--checkpoint-every", "5", "--timeout",
+                                    self.TIMEOUT_S, "--optimizer", "adam", *extra, steps=1000000)
         job = start(*command)
-        self.addCleanup(lambda: job.poll() is None and job.kill())
+        self.addCleanup(self.end, job)
         deadline = time.monotonic() + 90
         while time.monotonic() < deadline and not list(out.glob("checkpoint-*.safetensors")):
             self.assertIsNone(job.poll(), "the job ended by itself")
             time.sleep(0.05)
         ranks = ranks_of(job.pid)
-        self.assertEqual(sorted(ranks), [0, 1, 2])
-        os.kill(ranks[1], signal.SIGKILL)
-        _, errors = job.communicate(timeout=timeout_s + 20)
+        self.assertEqual(sorted(ranks), list(range(world)))
+        return job, ranks, out
+
+    @staticmethod
+    def end(job):
+        if job.poll() is None:
+            job.kill()
+        job.communicate()
+
+    def expect_end(self, job, ranks, culprit):
+        _, errors = job.communicate(timeout=self.TIMEOUT_S + 25)
         self.assertEqual(job.returncode, 1, errors)
-        lines = [line for line in errors.splitlines() if line.startswith("entrain:") and "rank 1" in line]
-        self.assertGreaterEqual(len(lines), 2, errors)  # both of the others say so
         self.assertTrue(free_of_ranks(ranks.values()), "a process is left")
+        return [line for line in errors.splitlines() if line.startswith("entrain:") and f"rank {culprit}" in line], errors
+
+    def test_stopped_rank_is_named_after_the_deadline(self):
+        for culprit in (0, 1):
+            with self.subTest(culprit=culprit):
+                job, ranks, _ = self.start_job(2)
+                os.kill(ranks[culprit], signal.SIGSTOP)
+                lines, errors = self.expect_end(job, ranks, culprit)
+                self.assertTrue(lines, errors)
+
+    def test_killed_rank_is_named_and_the_job_goes_on(self):
+        job, ranks, out = self.start_job(3)
+        os.kill(ranks[1], signal.SIGKILL)
+        lines, errors = self.expect_end(job, ranks, 1)
+        self.assertGreaterEqual(len(lines), 2, errors)  # both of the others say so
 
         saved = int(newest_checkpoint(out).stem.split("-")[1])
         command, _ = self.command("--pipeline", "2", "--cells", "threads", "--resume", out, "--optimizer", "adam",
