@@ -162,7 +162,7 @@ std::string chrome_trace(const std::vector<std::vector<Span>>& spans_by_device) 
       nlohmann::json event = {{"ph", "X"},
                               {"cat", name_of(span.kind)},
                               {"pid", device},
-                              {"tid", std::max(span.cell, 0)},
+                              {"tid", span.cell < 0 ? static_cast<int>(device) : span.cell},
                               {"ts", span.begin_s * 1e6},
                               {"dur", (span.end_s - span.begin_s) * 1e6}};
       event["name"] = span.micro_batch < 0 ? std::string(name_of(span.kind))

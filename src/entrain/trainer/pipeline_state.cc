@@ -20,7 +20,17 @@ bool contains(const std::vector<torch::Tensor>& tensors, const torch::Tensor& te
   return std::any_of(tensors.begin(), tensors.end(), [&](const auto& t) { return t.is_same(tensor); });
 }
 
-// model.NAME of parameters and buffers, and what the optimizer remembers of these parameters.
+// Whether an entry of the optimizer's state is of one of these parameters (or of none: a group's rate).
+bool is_of(const std::string& entry, const torch::nn::Module& module,
+           const std::vector<torch::Tensor>& parameters) {
+  for (const auto& item : module.named_parameters()) {
+    if (entry.starts_with("optimizer.0." + item.key() + ".")) return contains(parameters, item.value());
+  }
+  return true;
+}
+
+// model.NAME of parameters and buffers, and what the optimizer remembers of these parameters: after a resume
+// it remembers others' too, as they were then.
 Named own_state(const pipeline::RankPipeline& engine, const torch::nn::Module& module,
                 const torch::optim::Optimizer& optimizer) {
   Named result;
@@ -31,7 +41,9 @@ Named own_state(const pipeline::RankPipeline& engine, const torch::nn::Module& m
   for (const auto& item : module.named_buffers()) {
     if (contains(buffers, item.value())) result.emplace_back("model." + item.key(), item.value());
   }
-  for (const auto& item : collect_optimizer_state(optimizer, module)) result.push_back(item);
+  for (const auto& item : collect_optimizer_state(optimizer, module)) {
+    if (is_of(item.first, module, parameters)) result.push_back(item);
+  }
   return result;
 }
 
