@@ -194,7 +194,10 @@ void check_apart(const Command& command) {
 }
 
 void check_pipeline(const Command& command) {
-  if (!command.train.pipeline.there()) return;
+  if (!command.train.pipeline.there()) {
+    if (!command.train.trace.empty()) bad_input("--trace: allowed with --pipeline or --micro-batches");
+    return;
+  }
   if (command.train.optimizer.apart() || command.auto_tune || !command.switches.empty()) {
     bad_input("--pipeline, --micro-batches: allowed with --optimizer sgd and one strategy, without --switch");
   }
@@ -271,7 +274,7 @@ void add_train(CLI::App& app, Action& action) {
   verb->add_option("--steps", c->train.steps, "Steps in all, those before --resume counted")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  verb->add_option("--batch-size", c->train.batch_size, "Examples a rank")
+  verb->add_option("--batch-size", c->train.batch_size, "Examples a rank (of a pipeline: a replica)")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   verb->add_option("--seed", c->train.seed, "Seed of parameters and data")->capture_default_str();

@@ -84,4 +84,8 @@ void commit_batch_norm(torch::nn::Module& module) {
   for_each(module, [](BatchNorm2dImpl& norm) { norm.commit(); });
 }
 
+void discard_batch_norm(torch::nn::Module& module) {
+  for_each(module, [](BatchNorm2dImpl& norm) { norm.discard(); });
+}
+
 }  // namespace entrain::layers

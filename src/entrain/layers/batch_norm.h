@@ -21,6 +21,8 @@ class BatchNorm2dImpl : public torch::nn::Module {
   void defer(bool on) { deferred_ = on; }
   // Nothing gathered: does nothing.
   void commit();
+  // Forgets what was gathered.
+  void discard() { count_ = 0; }
   void reset_running_stats();
 
   torch::Tensor weight, bias, running_mean, running_var, num_batches_tracked;
@@ -39,5 +41,6 @@ TORCH_MODULE(BatchNorm2d);
 // Of every batch norm (of this kind) in `module`.
 void defer_batch_norm(torch::nn::Module& module, bool on);
 void commit_batch_norm(torch::nn::Module& module);
+void discard_batch_norm(torch::nn::Module& module);
 
 }  // namespace entrain::layers

@@ -26,7 +26,8 @@ bool draws_random(const torch::nn::Module& module) {
   namespace nn = torch::nn;
   for (const auto& part : module.modules()) {
     if (part->as<nn::Dropout>() || part->as<nn::Dropout2d>() || part->as<nn::Dropout3d>() ||
-        part->as<nn::AlphaDropout>() || part->as<nn::FeatureAlphaDropout>() ||
+        part->as<nn::AlphaDropout>() || part->as<nn::FeatureAlphaDropout>() || part->as<nn::RReLU>() ||
+        part->as<nn::FractionalMaxPool2d>() || part->as<nn::FractionalMaxPool3d>() ||
         part->as<nn::MultiheadAttention>()) {
       return true;
     }

@@ -23,7 +23,6 @@ std::vector<Cell> cells_of(const layers::Sequence& sequence, const Cut& cut, con
     cells.emplace_back(sequence.layers, cut, c, options.seed);
     for (const auto& module : cells.back().modules()) {
       layers::defer_batch_norm(*module, options.defer_batch_norm);
-      if (!options.placement.empty()) module->to(options.placement.at(device));
     }
   }
   return cells;

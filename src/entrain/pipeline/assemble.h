@@ -12,7 +12,7 @@ namespace entrain::pipeline {
 // Throws InputError for options that do not fit the sequence.
 Cut checked_cut(const layers::Sequence& sequence, const Options& options);
 
-// Of one device, ascending: batch norm deferred and modules placed as the options say. The sequence outlives
+// Of one device, ascending: batch norm deferred as the options say. The sequence outlives
 // the cells.
 std::vector<Cell> cells_of(const layers::Sequence& sequence, const Cut& cut, const Options& options,
                            int device);

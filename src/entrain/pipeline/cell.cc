@@ -81,7 +81,9 @@ std::vector<torch::Tensor> Cell::run(int micro_batch, const std::vector<torch::T
 std::vector<torch::Tensor> Cell::forward(int micro_batch, std::vector<torch::Tensor> inputs, bool recompute,
                                          const LossOf& loss) {
   Kept kept;
+  std::vector<uint32_t> versions;
   for (auto& input : inputs) {
+    versions.push_back(input._version());
     torch::Tensor leaf = input.detach();
     if (!first() && leaf.is_floating_point()) leaf.requires_grad_();
     kept.inputs.push_back(std::move(leaf));
@@ -91,6 +93,12 @@ std::vector<torch::Tensor> Cell::forward(int micro_batch, std::vector<torch::Ten
   {
     const torch::AutoGradMode gradients(!recompute);
     outputs = run(micro_batch, kept.inputs, false, loss);
+  }
+  for (size_t i = 0; recompute && i < versions.size(); ++i) {
+    if (kept.inputs[i]._version() != versions[i]) {
+      bad_input("layer '{}' changes its input in place, so it cannot be recomputed; allowed: --remat never",
+                layers_[begin_].name);
+    }
   }
   if (!recompute) kept.outputs = outputs;
   if (!kept_.emplace(micro_batch, std::move(kept)).second) {

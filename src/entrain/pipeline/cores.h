@@ -1,10 +1,10 @@
-// How many threads torch may use inside an operation, where several operations run at once.
+// Threads that work inside an operation, where several operations run at once.
 #pragma once
 
 namespace entrain::pipeline {
 
-// For operations that the calling thread starts from now on. OpenBLAS knows one number for the whole process,
-// and callers of its threads wait for each other: it gets one thread each when there are several callers.
-void use_threads(int threads, int callers);
+// Several threads are about to compute: OpenBLAS knows one number of threads for the whole process, and its
+// callers wait for each other when that is more than one. Does nothing for one caller or another BLAS.
+void share_blas(int callers);
 
 }  // namespace entrain::pipeline

@@ -1,8 +1,6 @@
 // What a pipeline is asked to be.
 #pragma once
 
-#include <torch/types.h>
-
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -21,9 +19,7 @@ struct Options {
   uint64_t seed = 0;
   double loss_scale = 1;         // of what backward starts from, not of the loss that is returned
   bool defer_batch_norm = true;  // running statistics move once a mini-batch
-  // By device; empty: the layers stay where they are. Cells that are threads only.
-  std::vector<torch::Device> placement = {};
-  int threads_per_cell = 0;  // of torch's own, inside an operation; 0: the machine's cores shared out
+  int threads_per_cell = 0;      // of torch's own, inside an operation; 0: the machine's cores shared out
 };
 
 }  // namespace entrain::pipeline

@@ -41,14 +41,25 @@ RankMail::RankMail(transport::Transport& transport, const Cut& cut, std::vector<
       device_(device),
       timeout_s_(timeout_s) {}
 
+// Callbacks of messages under way would meet a dead object: close() returns when none will come.
 RankMail::~RankMail() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return leaving_ == 0; });
+  bool under_way = false;
+  {
+    const std::lock_guard lock(mutex_);
+    under_way = leaving_ + posted_ > 0;
+  }
+  if (under_way) transport_.close(fmt::format("rank {} ended in the middle of a step", transport_.rank()));
 }
 
 void RankMail::end_step() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return leaving_ == 0 || error_; });
+  const auto left = [&] { return leaving_ == 0 || error_; };
+  if (!changed_.wait_for(lock, std::chrono::duration<double>(timeout_s_), left)) {
+    lock.unlock();
+    transport_.give_up(last_peer_, "the end of a step's sends");
+    lock.lock();
+    changed_.wait(lock, left);
+  }
   if (error_) std::rethrow_exception(error_);
 }
 
@@ -74,14 +85,13 @@ void RankMail::send_bytes(int peer, Tag tag, std::shared_ptr<void> owner,
     const std::lock_guard lock(mutex_);
     ++leaving_;
   }
+  last_peer_ = peer;
   const std::string_view name = *what;
   transport_.post_send(peer, tag, std::move(data), {0, Deadline::never(), name},
                        [this, owner = std::move(owner), what = std::move(what)](transport::Result result) {
-                         {
-                           const std::lock_guard lock(mutex_);
-                           --leaving_;
-                           if (result.error && !error_) error_ = result.error;
-                         }
+                         const std::lock_guard lock(mutex_);
+                         --leaving_;
+                         if (result.error && !error_) error_ = result.error;
                          changed_.notify_all();
                        });
 }
@@ -123,15 +133,18 @@ void RankMail::post(int peer, Tag tag, std::shared_ptr<Incoming> incoming) {
     into = {{static_cast<std::byte*>(incoming->value.data_ptr()), incoming->value.nbytes()},
             {reinterpret_cast<std::byte*>(&incoming->sent), sizeof(double)}};
   }
+  {
+    const std::lock_guard lock(mutex_);
+    ++posted_;
+  }
   const std::string_view name = incoming->what;
   transport_.post_recv(peer, tag, std::move(into), {Deadline::never(), name},
                        [this, incoming](transport::Result result) {
-                         {
-                           const std::lock_guard lock(mutex_);
-                           incoming->payload = std::move(result.payload);
-                           incoming->error = result.error;
-                           incoming->done = true;
-                         }
+                         const std::lock_guard lock(mutex_);
+                         --posted_;
+                         incoming->payload = std::move(result.payload);
+                         incoming->error = result.error;
+                         incoming->done = true;
                          changed_.notify_all();
                        });
 }

@@ -26,12 +26,12 @@ class RankMail : public Mail {
   // `rank_of`: by cell. A value is received on `device`. Waits of more than `timeout_s` end the job.
   RankMail(transport::Transport& transport, const Cut& cut, std::vector<int> rank_of, torch::Device device,
            double timeout_s);
-  // Waits until what was sent has left.
+  // Ends the job when messages are still under way: a step was not finished.
   ~RankMail() override;
 
   // Examples of each micro-batch of the coming step: what tells an uneven one's shapes.
   void begin_step(std::vector<int64_t> sizes) { sizes_ = std::move(sizes); }
-  // Waits until what was sent has left, so that buffers do not pile up.
+  // Waits until what was sent has left, so that buffers do not pile up. Throws what ended the job.
   void end_step();
 
   void send(const Parcel& parcel, torch::Tensor value) override;
@@ -67,6 +67,8 @@ class RankMail : public Mail {
   std::mutex mutex_;
   std::condition_variable changed_;
   int leaving_ = 0;           // sends under way          guarded by mutex_
+  int posted_ = 0;            // receives under way       guarded by mutex_
+  int last_peer_ = -1;        // that was sent something
   std::exception_ptr error_;  // of a send, the first     guarded by mutex_
 };
 

@@ -46,13 +46,14 @@ RankPipeline::RankPipeline(transport::Transport& transport, std::vector<int> ran
   }
   mail_ = std::make_unique<RankMail>(transport_, cut_, rank_of, device, timeout_s_);
   worker_ = std::make_unique<Worker>(cut_, schedule_, device_, options_, std::move(cells), sequence_, *mail_);
-  for (auto& [parameter, cells_with] : tied_parameters(sequence_, cut_)) {
+  const auto all_tied = tied_parameters(sequence_, cut_);
+  for (size_t i = 0; i < all_tied.size(); ++i) {
     std::vector<int> with;
-    for (const int c : cells_with) with.push_back(rank_of[c]);
+    for (const int c : all_tied[i].second) with.push_back(rank_of[c]);
     std::sort(with.begin(), with.end());
     with.erase(std::unique(with.begin(), with.end()), with.end());
     const bool here = std::find(with.begin(), with.end(), transport.rank()) != with.end();
-    if (here && with.size() > 1) tied_.emplace_back(parameter, with);
+    if (here && with.size() > 1) tied_.push_back({i, all_tied[i].first, with});
   }
 }
 
@@ -62,7 +63,6 @@ double RankPipeline::run(const torch::Tensor& input, const torch::Tensor& target
   mail_->begin_step(batch.sizes);
   const double part = worker_->run(step_, batch, began);
   mail_->end_step();
-  sum_tied();
   for (const Cell& cell : worker_->cells()) {
     for (const auto& module : cell.modules()) layers::commit_batch_norm(*module);
   }
@@ -74,28 +74,28 @@ double RankPipeline::run(const torch::Tensor& input, const torch::Tensor& target
 // The lowest rank that has a tied parameter sums its gradients and hands the sum back.
 void RankPipeline::sum_tied() {
   const torch::NoGradGuard no_grad;
-  for (size_t i = 0; i < tied_.size(); ++i) {
-    auto& [parameter, with] = tied_[i];
+  constexpr std::string_view kWhat = "gradient of a tied parameter";
+  for (const Tied& tied : tied_) {
+    const torch::Tensor& parameter = tied.parameter;
     if (!parameter.grad().defined()) parameter.mutable_grad() = torch::zeros_like(parameter);
-    torch::Tensor own = parameter.grad().to(torch::kCPU).contiguous();
-    const Tag tag = kTied + i;
-    const auto options = [&] { return Deadline::after(timeout_s_); };
-    if (transport_.rank() == with.front()) {
-      torch::Tensor other = torch::empty_like(own);
-      for (size_t j = 1; j < with.size(); ++j) {
-        transport::recv_into(transport_, with[j], tag, bytes_of(other),
-                             {options(), "gradient of a tied parameter"});
-        own += other;
-      }
-      for (size_t j = 1; j < with.size(); ++j) {
-        transport::send(transport_, with[j], tag, bytes_of(own),
-                        {0, options(), "gradient of a tied parameter"});
-      }
+    if (parameter.grad().is_sparse())
+      bad_input("a tied parameter with sparse gradients: not in a pipeline of ranks");
+    const torch::Tensor own = parameter.grad().to(torch::kCPU).contiguous();
+    const Tag tag = kTied + tied.number;
+    const Deadline deadline = Deadline::after(timeout_s_);
+    const int root = tied.with.front();
+    if (transport_.rank() != root) {
+      transport::send(transport_, root, tag, bytes_of(own), {0, deadline, kWhat});
+      transport::recv_into(transport_, root, tag, bytes_of(own), {deadline, kWhat});
     } else {
-      transport::send(transport_, with.front(), tag, bytes_of(own),
-                      {0, options(), "gradient of a tied parameter"});
-      transport::recv_into(transport_, with.front(), tag, bytes_of(own),
-                           {options(), "gradient of a tied parameter"});
+      const torch::Tensor other = torch::empty_like(own);
+      for (size_t j = 1; j < tied.with.size(); ++j) {
+        transport::recv_into(transport_, tied.with[j], tag, bytes_of(other), {deadline, kWhat});
+        own.add_(other);
+      }
+      for (size_t j = 1; j < tied.with.size(); ++j) {
+        transport::send(transport_, tied.with[j], tag, bytes_of(own), {0, deadline, kWhat});
+      }
     }
     parameter.mutable_grad() = own.to(parameter.device());
   }
@@ -138,8 +138,8 @@ std::vector<torch::Tensor> RankPipeline::buffers() const {
 }
 
 bool RankPipeline::counts_here(const torch::Tensor& parameter) const {
-  for (const auto& [tensor, with] : tied_) {
-    if (tensor.is_same(parameter)) return transport_.rank() == with.front();
+  for (const Tied& tied : tied_) {
+    if (tied.parameter.is_same(parameter)) return transport_.rank() == tied.with.front();
   }
   return true;
 }

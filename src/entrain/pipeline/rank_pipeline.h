@@ -31,7 +31,11 @@ class RankPipeline : public Engine {
 
   std::vector<torch::Tensor> parameters() const override;
   std::vector<torch::Tensor> buffers() const;
-  // Those of them that a lower device has too: counted there when norms are summed over ranks.
+  // Sums the gradients of tied parameters over the ranks that have them, so that all make the same update. To
+  // be called after run(), and after replicas have been synchronized if there are any. Collective.
+  void sum_tied();
+  // False for a tied parameter that a lower rank of the pipeline has too: it counts there when norms are
+  // summed or state is gathered.
   bool counts_here(const torch::Tensor& parameter) const;
 
   // Sum over the pipeline's ranks; the same everywhere.
@@ -43,7 +47,11 @@ class RankPipeline : public Engine {
   int device() const { return device_; }
 
  private:
-  void sum_tied();
+  struct Tied {
+    size_t number;  // the same on every rank: its messages' tag
+    torch::Tensor parameter;
+    std::vector<int> with;  // ranks that have it, ascending
+  };
 
   transport::Transport& transport_;
   std::vector<int> ranks_;
@@ -55,8 +63,7 @@ class RankPipeline : public Engine {
   Schedule schedule_;
   std::unique_ptr<RankMail> mail_;
   std::unique_ptr<Worker> worker_;
-  // Tied parameters that this rank has, in the order of their first use, and the ranks that have them too.
-  std::vector<std::pair<torch::Tensor, std::vector<int>>> tied_;
+  std::vector<Tied> tied_;  // that this rank has
 };
 
 }  // namespace entrain::pipeline

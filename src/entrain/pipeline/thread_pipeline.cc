@@ -13,8 +13,8 @@ ThreadPipeline::ThreadPipeline(layers::Sequence sequence, Options options)
     : sequence_(std::move(sequence)),
       options_(std::move(options)),
       cut_(checked_cut(sequence_, options_)),
-      schedule_(make_schedule(options_.schedule, options_.devices, options_.micro_batches, options_.chunks)),
-      mail_(static_cast<int>(std::thread::hardware_concurrency()) >= options_.devices) {
+      schedule_(make_schedule(options_.schedule, options_.devices, options_.micro_batches, options_.chunks)) {
+  share_blas(options_.devices);
   for (int device = 0; device < options_.devices; ++device) {
     workers_.push_back(std::make_unique<Worker>(
         cut_, schedule_, device, options_, cells_of(sequence_, cut_, options_, device), sequence_, mail_));
@@ -48,11 +48,13 @@ double ThreadPipeline::run(const torch::Tensor& input, const torch::Tensor& targ
     changed_.notify_all();
     changed_.wait(lock, [&] { return running_ == 0; });
     batch_ = nullptr;
-    if (error_) std::rethrow_exception(error_);
   }
   for (const auto& layer : sequence_.layers) {
-    if (layer.module) layers::commit_batch_norm(*layer.module);
+    if (!layer.module) continue;
+    if (error_) layers::discard_batch_norm(*layer.module);
+    layers::commit_batch_norm(*layer.module);
   }
+  if (error_) std::rethrow_exception(error_);
   ++step_;
   return loss_;
 }
@@ -60,9 +62,8 @@ double ThreadPipeline::run(const torch::Tensor& input, const torch::Tensor& targ
 // One device's thread.
 void ThreadPipeline::work(int device) {
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  use_threads(
-      options_.threads_per_cell > 0 ? options_.threads_per_cell : std::max(1, cores / options_.devices),
-      options_.devices);
+  torch::set_num_threads(options_.threads_per_cell > 0 ? options_.threads_per_cell
+                                                       : std::max(1, cores / options_.devices));
   for (int64_t seen = 0;;) {
     const MicroBatches* batch = nullptr;
     Clock::time_point began;

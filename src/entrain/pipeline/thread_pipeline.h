@@ -27,7 +27,8 @@ class ThreadPipeline : public Engine {
   ThreadPipeline(layers::Sequence sequence, Options options);
   ~ThreadPipeline() override;
 
-  // The first error of any cell, as an exception; the pipeline can be used again after it.
+  // The first error of any cell, as an exception; the pipeline can be used again after it, once the caller
+  // has zeroed the gradients.
   double run(const torch::Tensor& input, const torch::Tensor& target) override;
   std::vector<torch::Tensor> parameters() const override;
   std::vector<std::vector<Span>> spans() const override;

@@ -57,6 +57,7 @@ Outcome run_ranks(const Subject& subject, const Options& options) {
     for (int step = 0; step < kSteps; ++step) {
       optimizer.zero_grad();
       losses.push_back(pipeline.run(subject.batch.input, subject.batch.target));
+      pipeline.sum_tied();
       if (step + 1 < kSteps) optimizer.step();
     }
     const std::lock_guard lock(turn);

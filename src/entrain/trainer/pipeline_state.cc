@@ -34,7 +34,9 @@ bool is_of(const std::string& entry, const torch::nn::Module& module,
 Named own_state(const pipeline::RankPipeline& engine, const torch::nn::Module& module,
                 const torch::optim::Optimizer& optimizer) {
   Named result;
-  const auto parameters = engine.parameters(), buffers = engine.buffers();
+  const auto buffers = engine.buffers();
+  auto parameters = engine.parameters();
+  std::erase_if(parameters, [&](const torch::Tensor& parameter) { return !engine.counts_here(parameter); });
   for (const auto& item : module.named_parameters()) {
     if (contains(parameters, item.value())) result.emplace_back("model." + item.key(), item.value().detach());
   }
@@ -47,24 +49,27 @@ Named own_state(const pipeline::RankPipeline& engine, const torch::nn::Module& m
   return result;
 }
 
-void send_state(transport::Transport& transport, const Named& state, Deadline deadline) {
+void send_state(transport::Transport& transport, const Named& state, double timeout_s) {
+  const auto deadline = [&] { return Deadline::after(timeout_s); };  // of each message
   nlohmann::json outline = nlohmann::json::array();
   for (const auto& [name, tensor] : state) {
     outline.push_back({name, static_cast<int>(tensor.scalar_type()), tensor.sizes().vec()});
   }
   const std::string text = outline.dump();
   transport::send(transport, 0, kOutlineTag, transport::as_bytes(text),
-                  {0, deadline, "outline of a cell's state"});
+                  {0, deadline(), "outline of a cell's state"});
   for (size_t i = 0; i < state.size(); ++i) {
     const torch::Tensor tensor = state[i].second.to(torch::kCPU).contiguous();
     transport::send(transport, 0, kTensorTag + i,
                     {static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()},
-                    {0, deadline, state[i].first});
+                    {0, deadline(), state[i].first});
   }
 }
 
-Named receive_state(transport::Transport& transport, int rank, Deadline deadline) {
-  const auto payload = transport::recv(transport, rank, kOutlineTag, {deadline, "outline of a cell's state"});
+Named receive_state(transport::Transport& transport, int rank, double timeout_s) {
+  const auto deadline = [&] { return Deadline::after(timeout_s); };  // of each message
+  const auto payload =
+      transport::recv(transport, rank, kOutlineTag, {deadline(), "outline of a cell's state"});
   const auto outline = nlohmann::json::parse(transport::as_text(payload.bytes()));
   Named state;
   for (size_t i = 0; i < outline.size(); ++i) {
@@ -72,7 +77,7 @@ Named receive_state(transport::Transport& transport, int rank, Deadline deadline
     torch::Tensor tensor = torch::empty(sizes, static_cast<torch::ScalarType>(outline[i][1].get<int>()));
     const auto name = outline[i][0].get<std::string>();
     transport::recv_into(transport, rank, kTensorTag + i,
-                         {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()}, {deadline, name});
+                         {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()}, {deadline(), name});
     state.emplace_back(name, tensor);
   }
   return state;
@@ -105,10 +110,9 @@ void keep_only(torch::nn::Module& module, const std::vector<torch::Tensor>& para
 void gather_model(Context& context, const std::vector<int>& ranks, const pipeline::RankPipeline& engine,
                   torch::nn::Module& module, torch::optim::Optimizer& optimizer) {
   if (ranks.front() != 0) return;
-  const Deadline deadline = Deadline::after(context.job.timeout_s);
   const Named own = own_state(engine, module, optimizer);
   if (context.rank() != 0) {
-    send_state(*context.transport, own, deadline);
+    send_state(*context.transport, own, context.job.timeout_s);
     return;
   }
   const torch::NoGradGuard no_grad;
@@ -119,7 +123,7 @@ void gather_model(Context& context, const std::vector<int>& ranks, const pipelin
     if (!item.first.starts_with("model.")) remembered.insert(item);
   }
   for (size_t i = 1; i < ranks.size(); ++i) {
-    for (const auto& [name, tensor] : receive_state(*context.transport, ranks[i], deadline)) {
+    for (const auto& [name, tensor] : receive_state(*context.transport, ranks[i], context.job.timeout_s)) {
       if (!name.starts_with("model.")) {
         remembered[name] = tensor;
         continue;

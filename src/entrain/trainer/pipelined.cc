@@ -100,6 +100,10 @@ PipelinedTraining::PipelinedTraining(Context& context, const TrainOptions& optio
       place_(place_of(context, options.pipeline)),
       model_(models::make_model(options.model, options.seed)) {
   const strategy::Pipeline& wanted = options.pipeline;
+  if (options.seconds > 0 && (settings_.rate_schedule != "constant" || settings_.warmup > 0)) {
+    bad_input("--lr-schedule {} or --warmup with --seconds in a pipeline: allowed: --steps",
+              settings_.rate_schedule);
+  }
   if (options.device != "cpu") bad_input("--device {} with --pipeline: allowed: cpu", options.device);
   const layers::Sequence sequence = model_->sequence();
   if (sequence.layers.empty()) {
@@ -190,6 +194,7 @@ double PipelinedTraining::one_step(int64_t step) {
   }
   const double passed = seconds_since(ran);
   if (sync_) sync_->sum(step);
+  if (rank_engine_ != nullptr) rank_engine_->sum_tied();
   clip();
   const double done = static_cast<double>(step) / static_cast<double>(options_.steps);
   optim::set_rate(*optimizer_, settings_.rate_of(0, 1) * settings_.rate_factor(done));
@@ -227,6 +232,11 @@ void PipelinedTraining::test(int64_t step, double wall_s, TrainReport& report) {
   for (const auto& parameter : model_->parameters()) flat.push_back(parameter.detach().flatten());
   const auto verdict = examiner_->examine(torch::cat(flat), options_.bn_recompute, step, model_->buffers());
   report.tests.push_back({step, wall_s, verdict.loss, verdict.error, last_loss_, {}, {}});
+  if (metrics_) {
+    metrics_->append(nlohmann::json{
+        {"step", step}, {"wall_s", wall_s}, {"test_loss", verdict.loss}, {"test_error", verdict.error}}
+                         .dump());
+  }
 }
 
 TrainReport PipelinedTraining::run() {

@@ -1,10 +1,29 @@
 #include "entrain/trainer/replica_sync.h"
 
+#include <algorithm>
+
 #include "entrain/plan/plan.h"
 #include "entrain/strategy/builders/registry.h"
+#include "entrain/strategy/stored.h"
 #include "entrain/strategy/validate.h"
 
 namespace entrain {
+namespace {
+
+// A file is for the whole model: this cell takes its own variables' part.
+strategy::Strategy strategy_for(const std::string& name_or_file, const graph::Graph& graph,
+                                const cluster::Cluster& cluster, uint64_t seed) {
+  const auto names = strategy::names();
+  if (std::find(names.begin(), names.end(), name_or_file) != names.end()) {
+    return strategy::build(name_or_file, graph, cluster, seed);
+  }
+  strategy::Strategy strategy = strategy::load(name_or_file);
+  std::erase_if(strategy.variables, [&](const auto& variable) { return graph.find(variable.name) < 0; });
+  strategy::validate(strategy, graph, cluster);
+  return strategy;
+}
+
+}  // namespace
 
 ReplicaSync::ReplicaSync(Context& context, std::vector<int> ranks, std::string strategy, uint64_t seed,
                          std::vector<std::pair<std::string, torch::Tensor>> named)
@@ -33,8 +52,7 @@ void ReplicaSync::settle() {
     variables.push_back(tensor);
   }
   const auto cluster = cluster::restricted(context_.cluster, ranks_);
-  const auto strategy = strategy::load_or_build(strategy_, graph, cluster, seed_);
-  strategy::validate(strategy, graph, cluster);
+  const auto strategy = strategy_for(strategy_, graph, cluster, seed_);
   id_ = strategy.id;
   engine_ = std::make_unique<sync::Engine>(transport_, context_.job.timeout_s);
   engine_->set_plan(plan::make_plan(strategy, graph, cluster), graph, variables);

@@ -19,7 +19,7 @@ namespace entrain {
 class ReplicaSync {
  public:
   // `ranks`: with the same variables as this one, ascending, itself too. `strategy`: a builder's name, or a
-  // file for exactly these variables. `named`: outlive this.
+  // file for a model that has these variables. `named`: outlive this.
   ReplicaSync(Context& context, std::vector<int> ranks, std::string strategy, uint64_t seed,
               std::vector<std::pair<std::string, torch::Tensor>> named);
 

@@ -6,8 +6,8 @@
 namespace entrain::transport {
 
 // For groups that share no pair of ranks on the same tags (the replicas of each cell of a pipeline): tags are
-// those of the whole. Ends with the whole: close() does nothing. Receives name their peer. The whole outlives
-// this.
+// those of the whole. An orderly end leaves the whole as it is; a failure ends it. Receives name their peer.
+// The whole outlives this.
 class GroupTransport : public Transport {
  public:
   // Requires: `ranks` ascending, this rank among them.
@@ -17,7 +17,9 @@ class GroupTransport : public Transport {
   int size() const override { return static_cast<int>(ranks_.size()); }
   void post_send(int peer, Tag tag, std::vector<ConstBytes> data, SendOptions options, Done done) override;
   void post_recv(int peer, Tag tag, std::vector<Bytes> into, RecvOptions options, Done done) override;
-  void close(const std::string&) override {}
+  void close(const std::string& reason) override {
+    if (!reason.empty()) whole_.close(reason);
+  }
   void give_up(int suspect, const std::string& what) override { whole_.give_up(ranks_.at(suspect), what); }
   void tolerate_losses() override { whole_.tolerate_losses(); }
   double silence_s(int peer) const override { return whole_.silence_s(ranks_.at(peer)); }
