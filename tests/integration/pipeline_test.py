@@ -34,7 +34,7 @@ class Case(unittest.TestCase):
         command, out = self.command(*extra, **keywords)
         report = result(run(*command))
         lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-        return {line["step"]: line["loss"] for line in lines}, report
+        return {line["step"]: line["loss"] for line in lines if "loss" in line}, report
 
     def expect_same(self, expected, got, what):
         self.assertEqual(sorted(expected), sorted(got), what)
