@@ -49,7 +49,7 @@ class Worker {
   void expect(size_t work);
   Cell& cell_of(const Work& work);
 
-  // Adds a span from `since` to now, without the waits in between.
+  // Adds a span from `since` to now.
   void note(Span::Kind kind, const Cell& cell, int micro_batch, double since);
   double now() const { return seconds_since(began_); }
 

@@ -19,6 +19,7 @@
 #include "entrain/trainer/checkpoint.h"
 #include "entrain/trainer/data/data.h"
 #include "entrain/trainer/examiner.h"
+#include "entrain/trainer/steps.h"
 #include "entrain/trainer/worker_talk.h"
 
 namespace entrain {
@@ -256,10 +257,7 @@ void ApartTraining::test(int64_t step, TrainReport& report) {
 TrainReport ApartTraining::run() {
   TrainReport report;
   report.first_step = resumed_ ? resumed_->step : 0;
-  if (options_.steps <= report.first_step) {
-    bad_input("--steps {}: the checkpoint has {} steps already; ask for more", options_.steps,
-              report.first_step);
-  }
+  steps_left(report.first_step, options_.steps);
   Progress progress("step", options_.steps, options_.progress && context_.rank() == 0);
   begin_ = Clock::now();
   bytes_before_ = context_.transport->bytes_sent();

@@ -23,6 +23,7 @@
 #include "entrain/trainer/pipeline_balance.h"
 #include "entrain/trainer/pipeline_state.h"
 #include "entrain/trainer/replica_sync.h"
+#include "entrain/trainer/steps.h"
 #include "entrain/trainer/worker_talk.h"
 
 namespace entrain {
@@ -242,12 +243,7 @@ void PipelinedTraining::test(int64_t step, double wall_s, TrainReport& report) {
 TrainReport PipelinedTraining::run() {
   TrainReport report;
   report.first_step = resumed_ ? resumed_->step : 0;
-  const int64_t count = options_.steps - report.first_step;
-  if (count <= 0) {
-    bad_input("--steps {}: the checkpoint has {} steps already; ask for more", options_.steps,
-              report.first_step);
-  }
-  const int64_t warmup = std::min<int64_t>(5, count / 5 + (count > 1 ? 1 : 0));
+  const int64_t warmup = warmup_steps(steps_left(report.first_step, options_.steps));
   Progress progress("step", options_.steps, options_.progress && context_.rank() == 0);
   Captain captain(context_);
   const auto begin = Clock::now();

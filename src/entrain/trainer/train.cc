@@ -24,6 +24,7 @@
 #include "entrain/trainer/hogwild_training.h"
 #include "entrain/trainer/pipelined.h"
 #include "entrain/trainer/server.h"
+#include "entrain/trainer/steps.h"
 
 namespace entrain {
 namespace {
@@ -208,12 +209,7 @@ void Training::test(int64_t step, double wall_s, TrainReport& report) {
 TrainReport Training::run() {
   TrainReport report;
   report.first_step = resumed_ ? resumed_->step : 0;
-  const int64_t count = options_.steps - report.first_step;
-  if (count <= 0) {
-    bad_input("--steps {}: the checkpoint has {} steps already; ask for more", options_.steps,
-              report.first_step);
-  }
-  const int64_t warmup = std::min<int64_t>(5, count / 5 + (count > 1 ? 1 : 0));
+  const int64_t warmup = warmup_steps(steps_left(report.first_step, options_.steps));
   Progress progress("step", options_.steps, options_.progress && context_.rank() == 0);
   Captain captain(context_);
   std::optional<strategy::Strategy> wanted;  // by the pilot
