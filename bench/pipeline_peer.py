@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """PyTorch's own pipeline on the CPU, for bench/pipeline_run: the same equal layers, the same micro-batches.
 
-    bench/pipeline_peer.py --devices K --micro-batches M [--schedule gpipe|1f1b] ...
+    bench/pipeline_peer.py --devices K --micro-batches M [M ...] [--schedule gpipe|1f1b] ...
 
 PyTorch 2.x: torch.distributed.pipelining, one process a stage over Gloo, one thread each. PyTorch 1.13:
 torch.distributed.pipeline.sync.Pipe, which cuts by device and so makes one partition of a CPU's layers; it gets
-the K threads inside its operations instead. Prints one JSON document.
+the K threads inside its operations instead. Prints one JSON document with a result for each M: starting the
+processes takes longer than the steps.
 """
 import argparse
 import json
@@ -51,9 +52,8 @@ def stage(rank, a, port, results):
     begin, end = a.layers * rank // a.devices, a.layers * (rank + 1) // a.devices
     module = nn.Sequential(*layers[begin:end])
     x, y = torch.randn(a.batch, a.width), torch.randn(a.batch, a.width)
-    part = PipelineStage(module, rank, a.devices, torch.device("cpu"))
     schedule = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B}[a.schedule]
-    run = schedule(part, a.micro_batches, loss_fn=nn.functional.mse_loss)
+    run = None
 
     def step():
         module.zero_grad()
@@ -67,9 +67,13 @@ def stage(rank, a, port, results):
             run.step()
         dist.barrier()  # the step ends when the last stage is done
 
-    times = timed(a.steps, step)
+    by_pieces = {}
+    for pieces in a.micro_batches:
+        part = PipelineStage(module, rank, a.devices, torch.device("cpu"))
+        run = schedule(part, pieces, loss_fn=nn.functional.mse_loss)
+        by_pieces[pieces] = timed(a.steps, step)
     if rank == 0:
-        results.put(times)
+        results.put(by_pieces)
     dist.destroy_process_group()
 
 
@@ -79,10 +83,10 @@ def pipelining(a):
     workers = [context.Process(target=stage, args=(r, a, port, results)) for r in range(a.devices)]
     for w in workers:
         w.start()
-    times = results.get(timeout=300)
+    by_pieces = results.get(timeout=300)
     for w in workers:
         w.join()
-    return "torch.distributed.pipelining", times
+    return "torch.distributed.pipelining", by_pieces
 
 
 def pipe(a):
@@ -91,22 +95,25 @@ def pipe(a):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
     torch.set_num_threads(a.devices)
     rpc.init_rpc("worker", rank=0, world_size=1)
-    model = Pipe(nn.Sequential(*layers_of(a)), chunks=a.micro_batches, checkpoint="never")
+    model = None
     x, y = torch.randn(a.batch, a.width), torch.randn(a.batch, a.width)
 
     def step():
         model.zero_grad()
         nn.functional.mse_loss(model(x).local_value(), y).backward()
 
-    times = timed(a.steps, step)
+    by_pieces = {}
+    for pieces in a.micro_batches:
+        model = Pipe(nn.Sequential(*layers_of(a)), chunks=pieces, checkpoint="never")
+        by_pieces[pieces] = timed(a.steps, step)
     rpc.shutdown()
-    return "torch.distributed.pipeline.sync.Pipe (one partition)", times
+    return "torch.distributed.pipeline.sync.Pipe (one partition)", by_pieces
 
 
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--devices", type=int, default=2)
-    p.add_argument("--micro-batches", type=int, default=8)
+    p.add_argument("--micro-batches", type=int, nargs="+", default=[8])
     p.add_argument("--layers", type=int, default=16)
     p.add_argument("--width", type=int, default=512)
     p.add_argument("--batch", type=int, default=256)
@@ -114,8 +121,9 @@ def main():
     p.add_argument("--schedule", default="gpipe", choices=["gpipe", "1f1b"])
     a = p.parse_args()
     new = int(torch.__version__.split(".")[0]) >= 2
-    name, times = pipelining(a) if new else pipe(a)
-    json.dump({"peer": name, "torch": torch.__version__, "times_s": times, "step_s": statistics.median(times)}, sys.stdout)
+    name, by_pieces = pipelining(a) if new else pipe(a)
+    step_s = {pieces: statistics.median(times) for pieces, times in by_pieces.items()}
+    json.dump({"peer": name, "torch": torch.__version__, "times_s": by_pieces, "step_s": step_s}, sys.stdout)
     print()
 
 

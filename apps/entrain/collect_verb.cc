@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <csignal>
 #include <memory>
+#include <numeric>
+#include <random>
 #include <thread>
 
 #include "collect_verb.h"
@@ -27,6 +29,7 @@ struct Command {
   std::string out = "trials.jsonl";
   std::string machine;
   int trials = 200;
+  int visits = 1;
   double minutes = 0;
   double timeout_s = 120;
   MeasureOptions measure;
@@ -39,11 +42,14 @@ struct Proposal {
 
 // Trial k's strategy depends on the seed, k and the trials before it only, so that a collection goes on
 // after a kill as if nothing had happened. All builders first. Then, in turn, draws from both spaces, and
-// children of good strategies: a ranker has to tell good ones apart, not only good from bad.
+// children of good strategies: a ranker has to tell good ones apart, not only good from bad. After the
+// first `trials`, all are visited again, each time in another order: what the machine does to one visit of
+// a strategy it does not do to the next.
 class Proposer {
  public:
-  Proposer(const dataset::Domain& domain, uint64_t seed)
+  Proposer(const dataset::Domain& domain, int trials, uint64_t seed)
       : domain_(domain),
+        trials_(static_cast<size_t>(trials)),
         seed_(seed),
         own_(domain.graph, domain.cluster, {}),
         published_(domain.graph, domain.cluster, {.space = strategy::Space::kPublished}) {}
@@ -51,17 +57,26 @@ class Proposer {
   Proposal next() const {
     const auto builders = strategy::names();
     const size_t k = domain_.trials.size();
+    if (k >= trials_) return revisit(k);
     if (k < builders.size()) {
       return {strategy::build(builders[k], domain_.graph, domain_.cluster, seed_), "builder"};
     }
     strategy::Rng rng(seed_ * 1'000'003 + k);
     const auto good = best();
-    Proposal p = draw(k, good, rng);
+    Proposal p = draw(good, rng);
     p.strategy.id = fmt::format("{}-{}", p.origin, k);
     return p;
   }
 
  private:
+  Proposal revisit(size_t k) const {
+    std::vector<size_t> order(trials_);
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::mt19937_64 rng(seed_ * 1'000'003 + k / trials_);
+    std::shuffle(order.begin(), order.end(), rng);
+    return {domain_.trials[order[k % trials_]].strategy, "repeat"};
+  }
+
   // The best quarter so far.
   std::vector<const dataset::Trial*> best() const {
     std::vector<const dataset::Trial*> good;
@@ -74,9 +89,8 @@ class Proposer {
     return good;
   }
 
-  Proposal draw(size_t k, const std::vector<const dataset::Trial*>& good, strategy::Rng& rng) const {
+  Proposal draw(const std::vector<const dataset::Trial*>& good, strategy::Rng& rng) const {
     const auto any = [&]() -> const dataset::Trial& { return *good[rng() % good.size()]; };
-    if (k % 20 == 19) return {any().strategy, "repeat"};  // what does the same strategy take later on?
     switch (good.empty() ? 0 : rng() % 10) {
       case 0:
       case 1:
@@ -94,6 +108,7 @@ class Proposer {
   }
 
   const dataset::Domain& domain_;
+  size_t trials_;
   uint64_t seed_;
   strategy::Sampler own_, published_;
 };
@@ -140,14 +155,15 @@ dataset::Trial run_trial(StandingJob& job, const Proposal& proposal, MeasureOpti
 void collect(const Command& command, const Context& context, StandingJob& job) {
   dataset::TrialLog log(command.out);
   dataset::Domain domain = open_domain(command, context, job.graph(), log);
-  const Proposer proposer(domain, command.job.seed);
-  Progress progress(domain.name, command.trials);
+  const Proposer proposer(domain, command.trials, command.job.seed);
+  const int wanted = command.trials * command.visits;
+  Progress progress(domain.name, wanted);
   const auto start = Clock::now();
   double best = 0;
   for (const auto& trial : domain.trials) {
     if (trial.ok() && (best == 0 || trial.median() < best)) best = trial.median();
   }
-  while (static_cast<int>(domain.trials.size()) < command.trials && interrupted == 0) {
+  while (static_cast<int>(domain.trials.size()) < wanted && interrupted == 0) {
     if (command.minutes > 0 && seconds_since(start) > command.minutes * 60) break;
     dataset::Trial trial = run_trial(job, proposer.next(), command.measure, best);
     trial.number = static_cast<int>(domain.trials.size());
@@ -182,7 +198,10 @@ void add_dataset_collect(CLI::App& dataset, Action& action) {
   verb->add_option("--model", c->job.model, "Model of the zoo (see entrain graph --list)")->required();
   verb->add_option("--cluster", c->cluster, "local:4, lab:4x1gbit, cluster.yml")->required();
   verb->add_option("--trials", c->trials,
-                   "Trials of this model and cluster in all, those in the file counted")
+                   "Strategies of this model and cluster in all, those in the file counted")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  verb->add_option("--visits", c->visits, "How often each is measured: all of them, then all again")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   verb->add_option("--minutes", c->minutes, "Stop after so long; 0: when all trials are done")

@@ -7,6 +7,7 @@
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
 #include "entrain/base/progress.h"
+#include "entrain/dataset/visits.h"
 #include "entrain/simulator/analytic/calibrate.h"
 #include "entrain/simulator/learned/registry.h"
 #include "experiment_report.h"
@@ -41,7 +42,7 @@ struct Command {
 };
 
 dataset::Dataset load_data(const Command& command) {
-  dataset::Dataset data = dataset::load(command.data);
+  dataset::Dataset data = dataset::join_visits(dataset::load(command.data));
   std::erase_if(data.domains, [&](const dataset::Domain& domain) {
     return !command.only.empty() &&
            std::none_of(command.only.begin(), command.only.end(),

@@ -12,6 +12,7 @@
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
 #include "entrain/base/progress.h"
+#include "entrain/dataset/visits.h"
 #include "entrain/report/svg.h"
 #include "entrain/simulator/evaluation.h"
 #include "entrain/simulator/learned/registry.h"
@@ -143,7 +144,7 @@ std::string transfer_map(const std::vector<simulator::TransferCell>& cells, int 
 }  // namespace
 
 dataset::Dataset load_data(const SimulatorCommand& command) {
-  dataset::Dataset data = dataset::load(command.data);
+  dataset::Dataset data = dataset::join_visits(dataset::load(command.data));
   std::erase_if(data.domains, [&](const dataset::Domain& domain) {
     if (command.only.empty()) return false;
     return std::none_of(command.only.begin(), command.only.end(),

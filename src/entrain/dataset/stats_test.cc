@@ -10,6 +10,7 @@
 #include "entrain/dataset/csv.h"
 #include "entrain/dataset/split.h"
 #include "entrain/dataset/testing.h"
+#include "entrain/dataset/visits.h"
 
 namespace entrain::dataset {
 namespace {
@@ -72,6 +73,27 @@ TEST(Stats, NoiseIsMeasuredWithinTrialsAndBetweenRepeats) {
   EXPECT_NEAR(noise.within, 0.1, 1e-12) << "the median of 0 and 0.2";
   EXPECT_EQ(noise.repeated, 1u);
   EXPECT_NEAR(noise.between, 0.1, 1e-12);
+}
+
+TEST(Visits, OfOneStrategyAreOneTrialWithAMedianEach) {
+  Domain domain = many("ncf", 3);
+  domain.trials[0].seconds = {1.0, 1.1, 9.0};
+  domain.trials[2].status = Status::kDeadline;
+  Trial again = domain.trials[0];
+  again.number = 3;
+  again.strategy.id = "again, under another name";
+  again.origin = "repeat";
+  again.seconds = {1.3};
+  domain.trials.push_back(again);
+  again.number = 4;
+  again.status = Status::kFailed;  // a visit that went wrong says nothing
+  domain.trials.push_back(again);
+  const Domain joined = join_visits({{domain}}).domains[0];
+  ASSERT_EQ(joined.trials.size(), 3u);
+  EXPECT_THAT(joined.trials[0].seconds, ElementsAre(1.1, 1.3));
+  EXPECT_NEAR(joined.trials[0].median(), 1.2, 1e-12);
+  EXPECT_EQ(joined.trials[0].origin, domain.trials[0].origin);
+  EXPECT_FALSE(joined.trials[2].ok());
 }
 
 TEST(Stats, DomainWithoutAGoodTrialHasNoTimes) {

@@ -1,6 +1,6 @@
 #include "entrain/pipeline/thread_mail.h"
 
-#include "entrain/base/clock.h"
+#include <thread>
 
 namespace entrain::pipeline {
 
@@ -9,17 +9,34 @@ void ThreadMail::send(const Parcel& parcel, torch::Tensor value) {
     const std::lock_guard lock(mutex_);
     shelf_.emplace(parcel, std::move(value));
   }
+  ++news_;
   arrived_.notify_all();
+}
+
+bool ThreadMail::take(const Parcel& parcel, torch::Tensor& value) {
+  if (error_) std::rethrow_exception(error_);
+  const auto found = shelf_.find(parcel);
+  if (found == shelf_.end()) return false;
+  value = std::move(found->second);
+  shelf_.erase(found);
+  return true;
 }
 
 torch::Tensor ThreadMail::receive(const Parcel& parcel, Waited& waited) {
   const auto start = Clock::now();
-  std::unique_lock lock(mutex_);
-  auto found = shelf_.end();
-  arrived_.wait(lock, [&] { return error_ || (found = shelf_.find(parcel)) != shelf_.end(); });
-  if (error_) std::rethrow_exception(error_);
-  torch::Tensor value = std::move(found->second);
-  shelf_.erase(found);
+  const Deadline patience = Deadline::after(patience_);
+  torch::Tensor value;
+  for (bool there = false; !there;) {
+    const uint64_t seen = news_;  // before looking, so that what comes later is news
+    std::unique_lock lock(mutex_);
+    if (patience.passed()) {
+      arrived_.wait(lock, [&] { return there = take(parcel, value); });
+    } else {
+      there = take(parcel, value);
+      lock.unlock();
+      while (!there && news_ == seen && !patience.passed()) std::this_thread::yield();
+    }
+  }
   waited.for_sender += seconds_since(start);
   return value;
 }
@@ -29,6 +46,7 @@ void ThreadMail::fail(std::exception_ptr error) {
     const std::lock_guard lock(mutex_);
     if (!error_) error_ = std::move(error);
   }
+  ++news_;
   arrived_.notify_all();
 }
 

@@ -8,12 +8,26 @@
 #include "entrain/pipeline/cores.h"
 
 namespace entrain::pipeline {
+namespace {
+
+int cores() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
+
+int threads_of(const Options& options) {
+  return options.threads_per_cell > 0 ? options.threads_per_cell : std::max(1, cores() / options.devices);
+}
+
+Seconds patience_of(const Options& options) {
+  return Seconds(options.devices * threads_of(options) <= cores() ? 1e-3 : 0);
+}
+
+}  // namespace
 
 ThreadPipeline::ThreadPipeline(layers::Sequence sequence, Options options)
     : sequence_(std::move(sequence)),
       options_(std::move(options)),
       cut_(checked_cut(sequence_, options_)),
-      schedule_(make_schedule(options_.schedule, options_.devices, options_.micro_batches, options_.chunks)) {
+      schedule_(make_schedule(options_.schedule, options_.devices, options_.micro_batches, options_.chunks)),
+      mail_(patience_of(options_)) {
   share_blas(options_.devices);
   for (int device = 0; device < options_.devices; ++device) {
     workers_.push_back(std::make_unique<Worker>(
@@ -61,9 +75,7 @@ double ThreadPipeline::run(const torch::Tensor& input, const torch::Tensor& targ
 
 // One device's thread.
 void ThreadPipeline::work(int device) {
-  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  torch::set_num_threads(options_.threads_per_cell > 0 ? options_.threads_per_cell
-                                                       : std::max(1, cores / options_.devices));
+  torch::set_num_threads(threads_of(options_));
   for (int64_t seen = 0;;) {
     const MicroBatches* batch = nullptr;
     Clock::time_point began;
