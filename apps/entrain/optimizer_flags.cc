@@ -23,7 +23,8 @@ void field(CLI::App& verb, OptimizerFlags& flags, const std::string& name, T str
 
 strategy::Optimizer OptimizerFlags::settings(const std::string& name_or_file) const {
   strategy::Optimizer settings;
-  if (is_strategy_file(name_or_file)) settings = strategy::load(name_or_file).optimizer.value_or(settings);
+  if (is_strategy_file(name_or_file))
+    settings = strategy::load(strategy::parse_name(name_or_file).base).optimizer.value_or(settings);
   if (!name.empty()) set_rule(settings, name);
   for (const auto& apply : applied) apply(settings);
   validate(settings);

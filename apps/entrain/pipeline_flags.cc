@@ -24,7 +24,8 @@ void field(CLI::App& verb, PipelineFlags& flags, const std::string& name, T stra
 
 strategy::Pipeline PipelineFlags::settings(const std::string& name_or_file) const {
   strategy::Pipeline settings;
-  if (is_strategy_file(name_or_file)) settings = strategy::load(name_or_file).pipeline.value_or(settings);
+  if (is_strategy_file(name_or_file))
+    settings = strategy::load(strategy::parse_name(name_or_file).base).pipeline.value_or(settings);
   for (const auto& apply : applied) apply(settings);
   validate(settings);
   return settings;

@@ -25,7 +25,7 @@ int train(const SimulatorCommand& command) {
   std::vector<simulator::Lesson> training, validation, test;
   const auto schools = simulator::schools_of(data);
   for (const auto& school : schools) {
-    const auto parts = simulator::split(static_cast<int>(school.trials.size()), command.learn.seed);
+    const auto parts = school.split(command.learn.seed);
     training.push_back(school.pick(parts.training));
     validation.push_back(school.pick(parts.validation));
     test.push_back(school.pick(parts.test));

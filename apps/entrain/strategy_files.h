@@ -1,7 +1,6 @@
 // Where a command takes a builder's name or a strategy file: which of them a text is.
 #pragma once
 
-#include <algorithm>
 #include <filesystem>
 #include <string>
 
@@ -10,8 +9,8 @@
 namespace entrain::app {
 
 inline bool is_strategy_file(const std::string& name) {
-  const auto builders = strategy::names();
-  return std::find(builders.begin(), builders.end(), name) == builders.end() && std::filesystem::exists(name);
+  const strategy::Named named = strategy::parse_name(name);
+  return !named.is_builder() && std::filesystem::exists(named.base);
 }
 
 }  // namespace entrain::app

@@ -139,11 +139,11 @@ std::pair<int64_t, std::string> parse_switch(const std::string& text) {
 // A strategy file must be one of this model; a builder always is.
 void check_strategy(const std::string& name_or_file, const std::string& model_name) {
   strategy::check_name(name_or_file);
-  const auto builders = strategy::names();
-  if (std::find(builders.begin(), builders.end(), name_or_file) != builders.end()) return;
+  const strategy::Named named = strategy::parse_name(name_or_file);
+  if (named.is_builder()) return;
   const auto model = models::make_blueprint(model_name);
   const auto parameters = model->named_parameters();
-  for (const auto& variable : strategy::load(name_or_file).variables) {
+  for (const auto& variable : strategy::load(named.base).variables) {
     if (parameters.contains(variable.name)) continue;
     bad_input("{}: strategy is for another model: it has {}, {} has no such variable", name_or_file,
               variable.name, model_name);

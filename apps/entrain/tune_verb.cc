@@ -36,7 +36,8 @@ struct Command {
   fs::path out, resume;
   tuner::TuneOptions tune;
   std::string mode = "own";
-  double iterations = 1e6;  // of the job that money is worked out for
+  std::vector<std::string> compressors;  // own mode's space has these too
+  double iterations = 1e6;               // of the job that money is worked out for
   double timeout_s = 120;
   bool json = false;
   MeasureOptions measure;
@@ -251,6 +252,10 @@ bool record_breakdown(const Command& command) {
 
 int run(Command& command) {
   command.tune.search.mode = tuner::mode_from(command.mode);
+  command.tune.search.sampler.compressors.clear();
+  for (const auto& text : command.compressors) {
+    command.tune.search.sampler.compressors.push_back(strategy::parse_compression(text));
+  }
   command.tune.search.seed = command.job.seed;
   if (std::getenv("ENTRAIN_RANK") != nullptr || std::getenv(kAgain) != nullptr) {
     if (!command.resume.empty()) command.out = command.resume;
@@ -282,6 +287,11 @@ void add_tune(CLI::App& app, Action& action) {
   verb->add_option("--mode", c->mode,
                    "own; published (AutoSync); random (AutoSync without simulator); random-published")
       ->capture_default_str();
+  verb->add_option(
+          "--compress", c->compressors,
+          "Also try strategies that compress gradients, which changes the update: fp16, fp16-ef, bf16, "
+          "powersgd[:RANK], topk[:SHARE]; several may be given")
+      ->delimiter(',');
   verb->add_option("--batch-size", c->job.batch_size, "Examples a rank")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "entrain/base/error.h"
+#include "entrain/collective/cast.h"
 
 namespace entrain::collective {
 
@@ -48,8 +49,8 @@ Run::Run(const Program& program, Buffer buffer, RunOptions options, transport::T
       const size_t begin = static_cast<size_t>(first * width) + index * options_.segment_bytes;
       const auto end = static_cast<size_t>(last * width);
       if (begin >= end || program_.chunks[c].empty()) continue;
-      Segment segment{begin, std::min(end, begin + options_.segment_bytes), c, static_cast<int>(index), 0, {},
-                      {}};
+      Segment segment{
+          begin, std::min(end, begin + options_.segment_bytes), c, static_cast<int>(index), 0, {}, {}, {}};
       segment.arrived.resize(program_.chunks[c].size());
       segment.here.resize(program_.chunks[c].size());
       segments_.push_back(std::move(segment));
@@ -79,7 +80,7 @@ void Run::post_receives(size_t s) {
     // A result overwrites only what this rank has sent on before: nobody could have made
     // it otherwise. So it may go straight to its place. Sums wait for their turn.
     std::vector<transport::Bytes> into;
-    if (events[e].kind == Kind::kCopy) into = buffer_.slice(segment.begin, segment.end);
+    if (events[e].kind == Kind::kCopy && !options_.wire) into = buffer_.slice(segment.begin, segment.end);
     transport_.post_recv(
         events[e].peer, tag(segment, events[e]), std::move(into), {options_.deadline, options_.what},
         [self = shared_from_this(), s, e](transport::Result result) {
@@ -99,6 +100,12 @@ void Run::received(size_t s, size_t event, transport::Result result) {
   finish_one(result.error);
 }
 
+size_t Run::wire_size(const Segment& segment) const {
+  const size_t bytes = segment.end - segment.begin;
+  if (!options_.wire) return bytes;
+  return bytes / static_cast<size_t>(size_of(options_.type)) * static_cast<size_t>(size_of(*options_.wire));
+}
+
 // Goes through the segment's events in order as far as they can be done.
 void Run::advance(size_t s) {
   Segment& segment = segments_[s];
@@ -106,26 +113,54 @@ void Run::advance(size_t s) {
   for (; segment.next < events.size(); ++segment.next) {
     const Program::Event& event = events[segment.next];
     if (event.kind == Kind::kSend) {
-      transport_.post_send(event.peer, tag(segment, event), buffer_.const_slice(segment.begin, segment.end),
-                           {options_.priority, options_.deadline, options_.what},
-                           [self = shared_from_this()](transport::Result result) {
-                             self->loop_.post([self, error = result.error] { self->finish_one(error); });
-                           });
+      send(segment, event);
       continue;
     }
     if (!segment.here[segment.next]) return;
-    if (event.kind == Kind::kAdd) {
-      transport::Payload payload = std::move(segment.arrived[segment.next]);
-      if (payload.size() != segment.end - segment.begin) {
-        return transport_.give_up(
-            event.peer,
-            fmt::format("rank {} sent {} bytes where rank {} expects {}: {}; the ranks run different jobs",
-                        event.peer, payload.size(), transport_.rank(), segment.end - segment.begin,
-                        options_.what));
-      }
-      add(options_.type, buffer_.slice(segment.begin, segment.end), payload.bytes());
-    }
+    if (!take_in(segment, event, std::move(segment.arrived[segment.next]))) return;
   }
+}
+
+void Run::send(Segment& segment, const Program::Event& event) {
+  std::vector<transport::ConstBytes> data;
+  if (!options_.wire) {
+    data = buffer_.const_slice(segment.begin, segment.end);
+  } else {
+    if (!segment.encoded) {
+      segment.encoded = std::make_shared<transport::Payload>(wire_size(segment));
+      encode(*options_.wire, buffer_.slice(segment.begin, segment.end), segment.encoded->bytes().data());
+    }
+    data = {segment.encoded->bytes()};
+  }
+  transport_.post_send(event.peer, tag(segment, event), std::move(data),
+                       {options_.priority, options_.deadline, options_.what},
+                       [self = shared_from_this(), kept = segment.encoded](transport::Result result) {
+                         self->loop_.post([self, error = result.error] { self->finish_one(error); });
+                       });
+}
+
+// What a peer sent, into the buffer. False: it cannot be; the job has been given up.
+bool Run::take_in(Segment& segment, const Program::Event& event, transport::Payload payload) {
+  if (event.kind == Kind::kCopy && !options_.wire) return true;  // it is there
+  if (payload.size() != wire_size(segment)) {
+    transport_.give_up(
+        event.peer,
+        fmt::format("rank {} sent {} bytes where rank {} expects {}: {}; the ranks "
+                    "run different jobs",
+                    event.peer, payload.size(), transport_.rank(), wire_size(segment), options_.what));
+    return false;
+  }
+  const auto into = buffer_.slice(segment.begin, segment.end);
+  if (!options_.wire) {
+    add(options_.type, into, payload.bytes());
+  } else if (event.kind == Kind::kAdd) {
+    decode_add(*options_.wire, payload.bytes(), into);
+    segment.encoded = nullptr;
+  } else {
+    decode(*options_.wire, payload.bytes(), into);
+    segment.encoded = std::make_shared<transport::Payload>(std::move(payload));  // may be passed on as it is
+  }
+  return true;
 }
 
 void Run::finish_one(std::exception_ptr error) {

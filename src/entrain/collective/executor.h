@@ -12,6 +12,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,8 +39,9 @@ Program compile(const Schedule& schedule, int rank);
 struct RunOptions {
   transport::Tag tag = 0;  // of this run; the low 32 bits are the executor's
   Type type = Type::kFloat32;
-  int priority = 0;  // lower goes first
-  std::string what;  // named in errors: "all-reduce of fc1.weight"
+  std::optional<Type> wire;  // what float32 travels as (cast.h); unset: as it is
+  int priority = 0;          // lower goes first
+  std::string what;          // named in errors: "all-reduce of fc1.weight"
   size_t segment_bytes = 512 << 10;
   Deadline deadline = Deadline::never();
 };
@@ -62,11 +64,16 @@ class Run : public std::enable_shared_from_this<Run> {
     int chunk;
     int index;                                // within the chunk
     size_t next = 0;                          // first event that is not done
-    std::vector<transport::Payload> arrived;  // by event; only sums are kept here
+    std::vector<transport::Payload> arrived;  // by event; only sums are kept here, and what is to be decoded
     std::vector<bool> here;                   // by event
+    std::shared_ptr<transport::Payload>
+        encoded;  // the segment as it travels; null: not made, or changed since
   };
 
   void post_receives(size_t s);
+  void send(Segment& segment, const Program::Event& event);
+  bool take_in(Segment& segment, const Program::Event& event, transport::Payload payload);
+  size_t wire_size(const Segment& segment) const;
   void advance(size_t s);
   void received(size_t s, size_t event, transport::Result result);
   void finish_one(std::exception_ptr error);

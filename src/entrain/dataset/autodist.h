@@ -26,8 +26,8 @@ struct ImportOptions {
 // A domain for each model, cluster and different resource spec: MODEL@CLUSTER, then MODEL@CLUSTER#2, ...
 // Without a graph_item, G is what the strategies say: variables in the order in which they are named, each
 // just large enough for its partition. IDs without a strategy or a run-time are left out. A run whose
-// strategy this build cannot check or run (validate(): a compressor, say) is kept as kFailed with the reason,
-// so that no simulator meets it. Throws InputError naming the file.
+// strategy this build cannot check or run (validate(): an asynchronous server, say) is kept as kFailed with
+// the reason, so that no simulator meets it. Throws InputError naming the file.
 Dataset import_autodist(const std::filesystem::path& root, const ImportOptions& options = {});
 
 // Writes ROOT, which must not exist or be empty. The format has no place for failed trials, settings and

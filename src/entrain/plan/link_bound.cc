@@ -10,17 +10,18 @@ namespace {
 void each_transfer(const Plan& plan, const graph::Graph& graph,
                    const std::function<void(int, int, double)>& visit) {
   for (const Message& message : plan.messages) {
-    if (message.exchange == Exchange::kDense) {
+    if (message.scheduled()) {
       const auto& s = *message.schedule;
-      const int64_t width = collective::size_of(message.type);
-      const int64_t elements = message.elements();
+      const int64_t width = collective::size_of(message.wire_type().value_or(message.type));
+      const int64_t elements = message.wire_bytes() / width;
       for (const auto& t : s.transfers) {
         visit(t.from, t.to,
               static_cast<double>(collective::chunk_range(elements, s.chunks, t.chunk).size() * width));
       }
       continue;
     }
-    const double rows = sparse_bytes(message, graph);
+    const double rows = message.exchange == Exchange::kTopK ? static_cast<double>(message.wire_bytes())
+                                                            : sparse_bytes(message, graph);
     const auto workers = static_cast<double>(plan.workers.size());
     for (const int worker : plan.workers) {
       if (message.exchange == Exchange::kSparseServer) {

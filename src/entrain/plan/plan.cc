@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <string_view>
 #include <unordered_map>
 
 #include "entrain/plan/topology.h"
+#include "entrain/strategy/compression.h"
 
 namespace entrain::plan {
 namespace {
@@ -75,8 +77,12 @@ class Making {
           merged.message.slices.begin(), merged.message.slices.end(), [&](const Slice& a, const Slice& b) {
             return graph_.variables[a.variable].ready_order < graph_.variables[b.variable].ready_order;
           });
-      merged.message.schedule = topologies_.all_reduce(merged.choice, merged.message.bytes());
-      push(std::move(merged.message), "all-reduce");
+      merged.message.wire_elements = low_rank_elements(merged.message);
+      if (merged.message.scheduled()) {
+        merged.message.schedule = topologies_.all_reduce(merged.choice, merged.message.wire_bytes());
+      }
+      const char* operation = merged.message.scheduled() ? "all-reduce" : "top-k all-gather";
+      push(std::move(merged.message), operation);
     }
     plan_.messages_of.resize(graph_.variables.size());
     for (size_t m = 0; m < plan_.messages.size(); ++m) {
@@ -93,6 +99,21 @@ class Making {
     strategy::AllReduce choice;
     Message message;
   };
+
+  static Exchange exchange_of(strategy::Compressor compressor) {
+    if (compressor == strategy::Compressor::kPowerSgd) return Exchange::kLowRank;
+    if (compressor == strategy::Compressor::kTopK) return Exchange::kTopK;
+    return Exchange::kDense;
+  }
+
+  int64_t low_rank_elements(const Message& message) const {
+    int64_t sum = 0;
+    for (const Slice& slice : message.slices) {
+      const Matrix matrix = matrix_of(slice, graph_.variables[slice.variable]);
+      sum += strategy::low_rank_elements(matrix.rows, matrix.columns, message.rank);
+    }
+    return sum;
+  }
 
   Message start(const Slice& slice, int priority, Exchange exchange) const {
     Message message;
@@ -113,11 +134,15 @@ class Making {
     Message message = start(slice, priority, sparse ? Exchange::kSparseServer : Exchange::kDense);
     message.root = cluster_.first_rank(cluster_.find(server.destination));
     if (!sparse) message.schedule = topologies_.parameter_server(server);
+    message.compressor = server.compressor;
     push(std::move(message), sparse ? "row push and pull" : "push and pull");
   }
 
   void add(const Slice& slice, int priority, const strategy::AllReduce& choice) {
-    Message message = start(slice, priority, Exchange::kDense);
+    Message message = start(slice, priority, exchange_of(choice.compressor));
+    message.compressor = choice.compressor;
+    message.rank = choice.rank;
+    message.share = choice.share;
     const auto [found, inserted] = groups_.try_emplace(choice.group, Merged{choice, message});
     if (inserted) return;
     Message& merged = found->second.message;
@@ -143,6 +168,29 @@ int64_t Message::elements() const {
   int64_t sum = 0;
   for (const Slice& slice : slices) sum += slice.elements;
   return sum;
+}
+
+std::optional<collective::Type> Message::wire_type() const {
+  if (!strategy::is_cast(compressor)) return {};
+  return compressor == strategy::Compressor::kBf16 ? collective::Type::kBFloat16 : collective::Type::kFloat16;
+}
+
+int64_t Message::top_k() const {
+  return std::max<int64_t>(1, std::llround(share * static_cast<double>(elements())));
+}
+
+int64_t Message::wire_bytes() const {
+  if (exchange == Exchange::kLowRank) return wire_elements * collective::size_of(type);
+  if (exchange == Exchange::kTopK) {
+    return top_k() * (collective::size_of(type) + static_cast<int64_t>(sizeof(int64_t)));
+  }
+  return elements() * collective::size_of(wire_type().value_or(type));
+}
+
+Matrix matrix_of(const Slice& slice, const graph::Variable& variable) {
+  const bool whole_rows = slice.axis > 0 && !variable.shape.empty();
+  const int64_t rows = std::max<int64_t>(1, whole_rows ? variable.shape[0] : slice.end - slice.begin);
+  return {rows, slice.elements / rows};
 }
 
 Planner::Planner(const graph::Graph& graph, const cluster::Cluster& cluster)

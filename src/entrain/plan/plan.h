@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ enum class Exchange {
   kDense,            // the schedule sums the slices in place
   kSparseServer,     // workers push their rows to `root`, which sums and sends the union back
   kSparseAllGather,  // workers send their rows to each other
+  kLowRank,          // PowerSGD: the schedule sums two factors of each slice, one after the other
+  kTopK,             // workers send their largest elements to each other
 };
 
 struct Message {
@@ -39,10 +42,28 @@ struct Message {
   collective::Type type = collective::Type::kFloat32;
   std::shared_ptr<const collective::Schedule> schedule;  // dense
   int root = -1;                                         // kSparseServer: rank that serves
+  strategy::Compressor compressor = strategy::Compressor::kNone;
+  int rank = 0;               // kLowRank: columns of the factors
+  int64_t wire_elements = 0;  // kLowRank: of all factors, and of slices that would not shrink
+  double share = 0;           // kTopK: of the elements
 
+  // True when `schedule` moves it.
+  bool scheduled() const { return exchange == Exchange::kDense || exchange == Exchange::kLowRank; }
   int64_t elements() const;
   int64_t bytes() const { return elements() * collective::size_of(type); }
+  // What the schedule moves; kTopK: what a worker sends to each other one.
+  int64_t wire_bytes() const;
+  // What a cast makes of `type` on the wire; unset: it travels as it is.
+  std::optional<collective::Type> wire_type() const;
+  // kTopK: how many elements a worker sends. At least one.
+  int64_t top_k() const;
 };
+
+// A dense slice as a matrix: its first axis by the rest.
+struct Matrix {
+  int64_t rows, columns;
+};
+Matrix matrix_of(const Slice& slice, const graph::Variable& variable);
 
 struct Plan {
   int world = 0;

@@ -27,6 +27,7 @@ struct School {
 
   Lesson lesson(std::vector<const dataset::Trial*> some) const;
   Lesson pick(const std::vector<int>& indices) const;  // of `trials`
+  Split split(uint64_t seed) const;                    // of `trials`, 70/15/15, another one in each domain
 };
 std::vector<School> schools_of(const dataset::Dataset& data);
 

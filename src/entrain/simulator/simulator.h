@@ -21,6 +21,8 @@ struct Calibration {
   double engine_bytes_per_s = 6e9;  // a rank's thread that moves bytes: each byte sent and received
   double reduce_bytes_per_s = 3e9;  // summing at a receiver
   double pack_bytes_per_s = 1.5e9;  // copying a slice that does not lie in one piece
+  double cast_bytes_per_s = 6e9;    // float32 made 16-bit numbers and back
+  double matmul_flops = 2e10;       // PowerSGD's products with tall, thin matrices
   double update_bytes_per_s = 4e9;  // the optimizer, by bytes of parameters
   double compute_scale = 1;         // measured compute over profiled
 };

@@ -60,7 +60,7 @@ std::unique_ptr<Ranker> taught(const std::string& name, const std::vector<const 
                                const Lesson* few, uint64_t seed, const EvaluationOptions& options) {
   std::vector<Lesson> training, validation;
   for (const School* school : sources) {
-    Split parts = split(static_cast<int>(school->trials.size()), seed);
+    Split parts = school->split(seed);
     parts.training.insert(parts.training.end(), parts.test.begin(), parts.test.end());
     training.push_back(school->pick(parts.training));
     validation.push_back(school->pick(parts.validation));

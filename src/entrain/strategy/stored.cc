@@ -32,6 +32,8 @@ constexpr std::pair<Compressor, AllReduceSynchronizer::Compressor> kCompressors[
     {Compressor::kHorovod, AllReduceSynchronizer::Horovod},
     {Compressor::kHorovodEF, AllReduceSynchronizer::HorovodEF},
     {Compressor::kPowerSgd, AllReduceSynchronizer::PowerSGD},
+    {Compressor::kBf16, AllReduceSynchronizer::BF16},
+    {Compressor::kTopK, AllReduceSynchronizer::TOP_K},
 };
 
 // A number from a newer or broken file is named, not guessed at.
@@ -54,20 +56,27 @@ auto stored_of(const Table& table, Value wanted) {
 
 // ---- reading
 
+template <typename Stored>
+Compressor read_compressor(const Stored& stored, const std::string& variable) {
+  return value_of(kCompressors, stored.compressor(), variable, "compressor",
+                  "None, Horovod, HorovodEF, PowerSGD, BF16, TOP_K");
+}
+
 Synchronizer read_synchronizer(const pb::Node& node) {
   switch (node.synchronizer_case()) {
     case pb::Node::kPSSynchronizer: {
       const pb::PSSynchronizer& s = node.pssynchronizer();
       return ParameterServer{cluster::host_part(s.reduction_destination()), s.local_replication(), s.sync(),
-                             s.staleness()};
+                             s.staleness(), read_compressor(s, node.var_name())};
     }
     case pb::Node::kAllReduceSynchronizer: {
       const AllReduceSynchronizer& s = node.allreducesynchronizer();
       AllReduce result;
       result.topology = value_of(kTopologies, s.spec(), node.var_name(), "spec",
                                  "AUTO, NCCL, RING, HALVING_DOUBLING, TREE, HIERARCHICAL, REDUCE_SCATTER");
-      result.compressor = value_of(kCompressors, s.compressor(), node.var_name(), "compressor",
-                                   "None, Horovod, HorovodEF, PowerSGD");
+      result.compressor = read_compressor(s, node.var_name());
+      if (s.has_rank()) result.rank = s.rank();
+      if (s.has_share()) result.share = s.share();
       result.group = s.group();
       result.ring_order.assign(s.ring_order().begin(), s.ring_order().end());
       return result;
@@ -177,6 +186,7 @@ void write_synchronizer(const ParameterServer& ps, pb::Node& node) {
   s.set_local_replication(ps.local_replication);
   s.set_sync(ps.sync);
   s.set_staleness(ps.staleness);
+  s.set_compressor(stored_of(kCompressors, ps.compressor));
 }
 
 void write_synchronizer(const AllReduce& all_reduce, pb::Node& node) {
@@ -185,6 +195,8 @@ void write_synchronizer(const AllReduce& all_reduce, pb::Node& node) {
   s.set_compressor(stored_of(kCompressors, all_reduce.compressor));
   s.set_group(all_reduce.group);
   for (const int host : all_reduce.ring_order) s.add_ring_order(host);
+  if (all_reduce.compressor == Compressor::kPowerSgd) s.set_rank(all_reduce.rank);
+  if (all_reduce.compressor == Compressor::kTopK) s.set_share(all_reduce.share);
 }
 
 void write_synchronizer(const AllGather& all_gather, pb::Node& node) {

@@ -14,7 +14,8 @@
 namespace entrain::strategy {
 
 enum class Topology { kAuto, kRing, kHalvingDoubling, kTree, kHierarchical, kReduceScatter };
-enum class Compressor { kNone, kHorovod, kHorovodEF, kPowerSgd };
+// What a dense gradient becomes on its way (compression.h). Horovod's is float16; EF is with error feedback.
+enum class Compressor { kNone, kHorovod, kHorovodEF, kPowerSgd, kBf16, kTopK };
 
 // Gradients are summed at a host and sent back from there.
 struct ParameterServer {
@@ -22,6 +23,7 @@ struct ParameterServer {
   bool local_replication = false;  // a host sums its own ranks first, so only one copy leaves and enters it
   bool sync = true;
   int staleness = 0;
+  Compressor compressor = Compressor::kNone;  // a cast; not kPowerSgd, kTopK
   friend bool operator==(const ParameterServer&, const ParameterServer&) = default;
 };
 
@@ -31,6 +33,8 @@ struct AllReduce {
   Compressor compressor = Compressor::kNone;
   int group = 0;
   std::vector<int> ring_order;  // hosts in ring order; empty: as listed
+  int rank = 4;                 // kPowerSgd: columns of the factors
+  double share = 0.01;          // kTopK: of the elements that are sent
   friend bool operator==(const AllReduce&, const AllReduce&) = default;
 };
 

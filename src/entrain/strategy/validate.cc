@@ -6,6 +6,7 @@
 #include <set>
 
 #include "entrain/base/error.h"
+#include "entrain/strategy/compression.h"
 
 namespace entrain::strategy {
 namespace {
@@ -89,6 +90,21 @@ class Validator {
       bad_input("variable {}: staleness is {}: not available in this build yet; allowed: 0", v.name,
                 ps.staleness);
     }
+    check_compressor(ps.compressor, v);
+    if (!is_cast(ps.compressor) && ps.compressor != Compressor::kNone) {
+      bad_input("variable {}: compressor of a PSSynchronizer is {}, allowed: none, fp16, fp16-ef, bf16",
+                v.name, name_of(ps.compressor));
+    }
+    if (v.sparse && ps.compressor != Compressor::kNone) {
+      bad_input("variable {}: compressor is {} and its gradient is sparse, allowed: none", v.name,
+                name_of(ps.compressor));
+    }
+  }
+
+  void check_compressor(Compressor compressor, const graph::Variable& v) const {
+    if (compressor == Compressor::kNone || v.dtype == "float32") return;
+    bad_input("variable {}: compressor is {} and its dtype {}, allowed: None, or dtype float32", v.name,
+              name_of(compressor), v.dtype);
   }
 
   void check_synchronizer(const AllReduce& s, const graph::Variable& v) {
@@ -98,10 +114,10 @@ class Validator {
           "SparseAllGather",
           v.name);
     }
-    if (s.compressor != Compressor::kNone) {
-      static constexpr const char* kNames[] = {"None", "Horovod", "HorovodEF", "PowerSGD"};
-      bad_input("variable {}: compressor is {}: not available in this build yet; allowed: None", v.name,
-                kNames[static_cast<int>(s.compressor)]);
+    check_compressor(s.compressor, v);
+    if (s.rank < 1) bad_input("variable {}: rank is {}, allowed: 1 or more", v.name, s.rank);
+    if (!(s.share > 0 && s.share <= 1)) {
+      bad_input("variable {}: share is {}, allowed: above 0, at most 1", v.name, s.share);
     }
     if (!s.ring_order.empty() &&
         (s.ring_order.size() != worker_hosts_.size() ||

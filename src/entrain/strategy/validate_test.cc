@@ -96,10 +96,11 @@ TEST_F(Validate, RefusesWhatThisBuildCannotDo) {
                 v[kScale].parts = {{ParameterServer{"198.18.0.1", false, true, 3}, {}}};
               }),
               AllOf(HasSubstr("staleness is 3"), HasSubstr("allowed: 0")));
-  EXPECT_THAT(error_after([](Variables& v) {
-                v[kW].parts = {{AllReduce{Topology::kAuto, Compressor::kPowerSgd, 1, {}}, {}}};
-              }),
-              AllOf(HasSubstr("PowerSGD"), HasSubstr("not available in this build yet; allowed: None")));
+  EXPECT_THAT(
+      error_after([](Variables& v) {
+        v[kScale].parts = {{ParameterServer{"198.18.0.1", false, true, 0, Compressor::kPowerSgd}, {}}};
+      }),
+      AllOf(HasSubstr("powersgd"), HasSubstr("allowed: none, fp16, fp16-ef, bf16")));
 }
 
 TEST_F(Validate, AGroupIsOneMessage) {

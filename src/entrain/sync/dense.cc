@@ -1,18 +1,12 @@
 #include "entrain/sync/dense.h"
 
+#include <torch/torch.h>
+
+#include "entrain/collective/cast.h"
+#include "entrain/strategy/compression.h"
+#include "entrain/sync/slices.h"
+
 namespace entrain::sync {
-namespace {
-
-transport::Bytes bytes_of(const torch::Tensor& tensor) {
-  return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
-}
-
-torch::Tensor narrowed(const torch::Tensor& gradient, const plan::Slice& slice) {
-  return gradient.dim() == 0 ? gradient : gradient.narrow(slice.axis, slice.begin, slice.end - slice.begin);
-}
-
-}  // namespace
-
 Dense::Dense(const plan::Message& message, transport::Transport& transport, collective::EventLoop& loop)
     : message_(message),
       transport_(transport),
@@ -34,6 +28,16 @@ collective::Buffer Dense::buffer(const std::vector<torch::Tensor>& gradients) {
   return collective::Buffer(pieces);
 }
 
+void Dense::feed_back(const std::vector<torch::Tensor>& gradients) {
+  errors_.resize(gradients.size());
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const torch::Tensor values =
+        packed_[i].defined() ? packed_[i] : narrowed(gradients[i], message_.slices[i]);
+    if (!errors_[i].defined()) errors_[i] = torch::zeros_like(values, torch::MemoryFormat::Contiguous);
+    collective::feed_back(*message_.wire_type(), bytes_of(values), bytes_of(errors_[i]));
+  }
+}
+
 void Dense::unpack(const std::vector<torch::Tensor>& gradients) {
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (packed_[i].defined()) narrowed(gradients[i], message_.slices[i]).copy_(packed_[i]);
@@ -45,9 +49,11 @@ void Dense::start(transport::Tag tag, std::vector<torch::Tensor> gradients, Done
   collective::RunOptions options;
   options.tag = tag;
   options.type = message_.type;
+  options.wire = message_.wire_type();
   options.priority = message_.priority;
   options.what = message_.what;
   collective::Buffer pieces = buffer(gradients);
+  if (strategy::has_error_feedback(message_.compressor)) feed_back(gradients);
   auto finished = [this, gradients = std::move(gradients), done = std::move(done)](std::exception_ptr error) {
     const torch::NoGradGuard no_grad;
     if (!error) unpack(gradients);

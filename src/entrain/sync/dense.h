@@ -1,4 +1,5 @@
-// Dense gradients: the message's schedule (all-reduce or parameter server) sums them in place.
+// Dense gradients: the message's schedule (all-reduce or parameter server) sums them in place, on the wire as
+// they are or cast to 16 bits.
 #pragma once
 
 #include <memory>
@@ -17,6 +18,7 @@ class Dense : public Synchronizer {
 
  private:
   collective::Buffer buffer(const std::vector<torch::Tensor>& gradients);
+  void feed_back(const std::vector<torch::Tensor>& gradients);
   void unpack(const std::vector<torch::Tensor>& gradients);
 
   const plan::Message& message_;
@@ -24,6 +26,7 @@ class Dense : public Synchronizer {
   collective::EventLoop& loop_;
   collective::Program program_;
   std::vector<torch::Tensor> packed_;  // by slice: a copy where the slice does not lie together
+  std::vector<torch::Tensor> errors_;  // by slice: what casting has not let through yet
   torch::Tensor scratch_;              // the server's memory, on a rank that only serves
   std::shared_ptr<collective::Run> run_;
 };

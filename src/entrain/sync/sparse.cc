@@ -15,12 +15,11 @@ size_t place_of(int rank, const std::vector<int>& workers) {
 
 }  // namespace
 
-SparseExchange::SparseExchange(const plan::Message& message, const plan::Plan& plan,
-                               const graph::Graph& graph, transport::Transport& transport,
-                               collective::EventLoop& loop)
+SparseExchange::SparseExchange(const plan::Message& message, const plan::Plan& plan, graph::Variable variable,
+                               transport::Transport& transport, collective::EventLoop& loop)
     : message_(message),
       workers_(plan.workers),
-      variable_(graph.variables[message.slices.front().variable]),
+      variable_(std::move(variable)),
       transport_(transport),
       loop_(loop),
       trains_(place_of(transport.rank(), plan.workers) < plan.workers.size()) {}
@@ -30,10 +29,14 @@ void SparseExchange::start(transport::Tag tag, std::vector<torch::Tensor> gradie
   tag_ = tag;
   done_ = std::move(done);
   outstanding_ = 1;  // held open until the first phase is posted
-  const plan::Slice& slice = message_.slices.front();
-  if (trains_) own_ = select_rows(gradients.front(), slice.begin, slice.end);
+  if (trains_) own_ = rows_of(gradients);
   exchange();
   finish_one(nullptr);
+}
+
+Rows SparseExchange::rows_of(const std::vector<torch::Tensor>& gradients) {
+  const plan::Slice& slice = message_.slices.front();
+  return select_rows(gradients.front(), slice.begin, slice.end);
 }
 
 int SparseExchange::waiting_for() const { return expected_.empty() ? -1 : expected_.front(); }
@@ -74,6 +77,7 @@ void SparseExchange::finish_one(std::exception_ptr error) {
   const Done done = std::move(done_);
   done_ = nullptr;
   own_ = {};
+  if (!error) finished();
   done(error);
 }
 

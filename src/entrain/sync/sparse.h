@@ -8,19 +8,22 @@
 
 namespace entrain::sync {
 
-// What both exchanges share: rows in, rows out, one error, one end. Each message is
+// What the exchanges share: rows in, rows out, one error, one end. Each message is
 // at most one to and one from each peer in a phase.
 class SparseExchange : public Synchronizer {
  public:
-  SparseExchange(const plan::Message& message, const plan::Plan& plan, const graph::Graph& graph,
+  // `variable`: whose rows they are.
+  SparseExchange(const plan::Message& message, const plan::Plan& plan, graph::Variable variable,
                  transport::Transport& transport, collective::EventLoop& loop);
   Rows rows() override { return std::move(result_); }
   int waiting_for() const override;
   void start(transport::Tag tag, std::vector<torch::Tensor> gradients, Done done) override;
 
  protected:
-  virtual void exchange() = 0;  // posts the first phase
+  virtual Rows rows_of(const std::vector<torch::Tensor>& gradients);  // this rank's own
+  virtual void exchange() = 0;                                        // posts the first phase
   virtual void received(int peer, Rows rows) = 0;
+  virtual void finished() {}  // all is well, and result_ whole
 
   void send_rows(int peer, const Rows& rows);
   void receive_rows(int peer);
@@ -28,7 +31,7 @@ class SparseExchange : public Synchronizer {
 
   const plan::Message& message_;
   const std::vector<int>& workers_;
-  const graph::Variable& variable_;
+  const graph::Variable variable_;
   transport::Transport& transport_;
   Rows own_;     // this rank's rows of the slice
   Rows result_;  // the sum

@@ -48,6 +48,7 @@ class Distributed {
 
   // Backward, synchronize, update. `loss`: the mean over this rank's batch; the update is that of the
   // mean over all workers' batches. The first call also captures G and settles the strategy.
+  // Gradients are zeroed here: do not call zero_grad(), which would destroy those that are still under way.
   void step(const torch::Tensor& loss);
 
   // Waits until all updates of the last step are made: before reading parameters.

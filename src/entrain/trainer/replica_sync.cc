@@ -13,11 +13,9 @@ namespace {
 // A file is for the whole model: this cell takes its own variables' part.
 strategy::Strategy strategy_for(const std::string& name_or_file, const graph::Graph& graph,
                                 const cluster::Cluster& cluster, uint64_t seed) {
-  const auto names = strategy::names();
-  if (std::find(names.begin(), names.end(), name_or_file) != names.end()) {
-    return strategy::build(name_or_file, graph, cluster, seed);
-  }
-  strategy::Strategy strategy = strategy::load(name_or_file);
+  const strategy::Named named = strategy::parse_name(name_or_file);
+  if (named.is_builder()) return strategy::load_or_build(name_or_file, graph, cluster, seed);
+  strategy::Strategy strategy = strategy::compressed(strategy::load(named.base), graph, named.compression);
   std::erase_if(strategy.variables, [&](const auto& variable) { return graph.find(variable.name) < 0; });
   strategy::validate(strategy, graph, cluster);
   return strategy;

@@ -114,8 +114,10 @@ Demand Demands::sparse(const plan::Message& message, const std::vector<int>& wor
 }
 
 Demands::Found Demands::find(const plan::Message& message, const std::vector<int>& workers) const {
-  const bool is_dense = message.exchange == plan::Exchange::kDense;
-  const double bytes = is_dense ? static_cast<double>(message.bytes()) : plan::sparse_bytes(message, graph_);
+  const bool is_dense = message.scheduled();
+  const double bytes = is_dense || message.exchange == plan::Exchange::kTopK
+                           ? static_cast<double>(message.wire_bytes())
+                           : plan::sparse_bytes(message, graph_);
   const int root = message.exchange == plan::Exchange::kSparseServer ? message.root : -1;
   {
     const std::shared_lock lock(mutex_);

@@ -26,6 +26,17 @@ double packed_bytes(const plan::Message& message, const graph::Graph& graph) {
   return bytes;
 }
 
+// Seconds of a worker's engine to make a message ready for the wire, and to read the result.
+double preparing(const plan::Message& message, const graph::Graph& graph, const Calibration& k) {
+  const double packing = packed_bytes(message, graph) / k.pack_bytes_per_s;
+  const auto bytes = static_cast<double>(message.bytes());
+  if (message.wire_type()) return packing + 2 * bytes / k.cast_bytes_per_s;
+  if (message.exchange == plan::Exchange::kTopK) return packing + 4 * bytes / k.cast_bytes_per_s;
+  if (message.exchange != plan::Exchange::kLowRank) return packing;
+  // M Q, M^T P, and P Q^T twice (the sum, and what is kept as the error): 2 flops an element and column each.
+  return packing + 8 * static_cast<double>(message.elements()) * message.rank / k.matmul_flops;
+}
+
 constexpr double kSegmentBytes = 512 << 10;  // the executor's: a message moves on in pieces of this size
 
 }  // namespace
@@ -98,7 +109,7 @@ void EventSimulation::Iteration::run(const Model& m, const strategy::Strategy& s
     double ready = 0;
     for (const auto& slice : message.slices) ready = std::max(ready, m.ready[slice.variable]);
     const Demand& d = *found.demand;
-    const double packing = packed_bytes(message, m.graph) / k.pack_bytes_per_s;
+    const double packing = preparing(message, m.graph, k);
     flows.push_back({found.demand, found.queue, message.priority, found.bytes, ready, packing, 0, 0});
     double alone = 0;
     for (size_t r = 0; r < busy.size(); ++r) {
@@ -113,7 +124,8 @@ void EventSimulation::Iteration::run(const Model& m, const strategy::Strategy& s
     const double hop = d.stream_rate > 0 ? piece / d.stream_rate : 0;
     const double path = d.chunks > 1 ? std::max(0.0, hop * d.depth - alone) : hop * std::max(0, d.depth - 1);
     least.push_back(alone + path);
-    latency.push_back(d.depth * k.latency_s);
+    const int turns = message.exchange == plan::Exchange::kLowRank ? 2 : 1;  // one factor waits for the other
+    latency.push_back(turns * d.depth * k.latency_s);
   }
   run_flows(flows, m.demands.queues(), resources);
 

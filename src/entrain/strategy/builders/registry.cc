@@ -68,14 +68,29 @@ Strategy build(std::string_view name, const graph::Graph& graph, const cluster::
   return strategy;
 }
 
+bool Named::is_builder() const { return find(base) != nullptr; }
+
+Named parse_name(const std::string& name_or_file) {
+  const size_t plus = name_or_file.rfind('+');
+  if (plus == std::string::npos || !is_compressor(std::string_view(name_or_file).substr(plus + 1))) {
+    return {name_or_file, {}};
+  }
+  return {name_or_file.substr(0, plus), parse_compression(name_or_file.substr(plus + 1))};
+}
+
 void check_name(const std::string& name_or_file) {
-  if (find(name_or_file) == nullptr) load_file(name_or_file);
+  const Named named = parse_name(name_or_file);
+  if (!named.is_builder()) load_file(named.base);
 }
 
 Strategy load_or_build(const std::string& name_or_file, const graph::Graph& graph,
                        const cluster::Cluster& cluster, uint64_t seed) {
-  if (find(name_or_file) != nullptr) return build(name_or_file, graph, cluster, seed);
-  Strategy strategy = load_file(name_or_file);
+  const Named named = parse_name(name_or_file);
+  Strategy strategy = named.is_builder() ? build(named.base, graph, cluster, seed) : load_file(named.base);
+  if (named.compression.compressor != Compressor::kNone) {
+    strategy = compressed(std::move(strategy), graph, named.compression);
+    strategy.id = name_or_file;
+  }
   try {
     validate(strategy, graph, cluster);
   } catch (const InputError& error) {

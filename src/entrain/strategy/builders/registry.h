@@ -1,4 +1,5 @@
-// The hand-made strategies by name: `--strategy NAME|FILE`.
+// The hand-made strategies by name: `--strategy NAME|FILE`, with `+COMPRESSOR` behind it when gradients are
+// to be compressed: "allreduce+fp16", "best.json+powersgd:8".
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "entrain/strategy/builders/builders.h"
+#include "entrain/strategy/compression.h"
 
 namespace entrain::strategy {
 
@@ -24,6 +26,14 @@ std::vector<std::string> names();
 // names when `name` is none of them.
 Strategy build(std::string_view name, const graph::Graph& graph, const cluster::Cluster& cluster,
                uint64_t seed = 0);
+
+// "ps+fp16" in its parts. Without a compressor's name behind the last '+' there is none: files may hold one.
+struct Named {
+  std::string base;  // a builder's name, or a file
+  Compression compression;
+  bool is_builder() const;
+};
+Named parse_name(const std::string& name_or_file);
 
 // Throws InputError unless it is a builder's name or a strategy file that can be read: what can be told
 // before there are G and D.

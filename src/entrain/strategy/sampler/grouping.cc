@@ -156,7 +156,8 @@ int renumber(Strategy& strategy, const Terrain& terrain) {
       const auto same = std::find_if(begin, end, [&](const auto& entry) {
         const Seen& s = entry.second;
         return s.dtype == dtype && s.first->topology == reduce->topology &&
-               s.first->compressor == reduce->compressor && s.first->ring_order == reduce->ring_order;
+               s.first->ring_order == reduce->ring_order &&
+               compression_of(*s.first) == compression_of(*reduce);
       });
       if (same != end) {
         reduce->group = same->second.group;

@@ -1,4 +1,5 @@
 // A few changes to a strategy, drawn by weight.
+#include "entrain/strategy/sampler/compressors.h"
 #include "entrain/strategy/sampler/grouping.h"
 #include "entrain/strategy/sampler/mutation.h"
 
@@ -23,6 +24,7 @@ constexpr Choice kChoices[] = {
     {change_priorities, 1, false}, {serve_all_at_fastest, 0.5, true},
     {reduce_all, 0.5, true},       {move_share, 2, true},
     {toggle_proxies, 0.5, true},   {switch_sparse, 1, false},
+    {change_compressor, 2, false},
 };
 
 }  // namespace
@@ -56,7 +58,10 @@ void Mutation::make_served(Part& part, int host) {
   if (auto* server = std::get_if<ParameterServer>(&part.synchronizer)) {
     server->destination = address;
   } else {
+    const auto* reduce = std::get_if<AllReduce>(&part.synchronizer);
+    const Compression compression = reduce != nullptr ? compression_of(*reduce) : Compression{};
     part.synchronizer = ParameterServer{address, terrain.shared_hosts, true, 0};
+    set_compression(part.synchronizer, compression);  // as far as a server knows it
   }
 }
 
@@ -78,7 +83,8 @@ Strategy mutated(Strategy parent, const Terrain& terrain, const SamplerOptions& 
   if (parent.variables.empty()) return parent;
   std::vector<double> weights;
   for (const Choice& choice : kChoices) {
-    weights.push_back(choice.published || options.space == Space::kOwn ? choice.weight : 0);
+    const bool lossless = choice.change == change_compressor && options.compressors.empty();
+    weights.push_back((choice.published || options.space == Space::kOwn) && !lossless ? choice.weight : 0);
   }
   Mutation mutation{parent, terrain, options, rng, groups_above(parent)};
   const int64_t wanted = between(rng, 1, 4);
@@ -87,6 +93,7 @@ Strategy mutated(Strategy parent, const Terrain& terrain, const SamplerOptions& 
   for (int done = 0, tries = 0; done < wanted && tries < kMostTries; ++tries) {
     if (kChoices[pick_weighted(rng, weights)].change(mutation)) ++done;
   }
+  drop_impossible_compressors(parent, terrain);
   hold_to_max_groups(parent, terrain, options, rng);
   renumber(parent, terrain);
   return parent;

@@ -35,6 +35,7 @@ bool change_synchronizer(Mutation& m);
 bool change_destination(Mutation& m);
 bool change_group(Mutation& m);
 bool change_priority(Mutation& m);
+bool change_compressor(Mutation& m);  // compressors.cc
 
 // Many at once (mutate_coarse.cc).
 bool move_server(Mutation& m);

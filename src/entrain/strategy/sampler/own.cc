@@ -3,6 +3,7 @@
 // freely.
 #include <algorithm>
 
+#include "entrain/strategy/sampler/compressors.h"
 #include "entrain/strategy/sampler/grouping.h"
 #include "entrain/strategy/sampler/partition.h"
 #include "entrain/strategy/sampler/placement.h"
@@ -131,6 +132,7 @@ Strategy sample_own(const Terrain& terrain, const SamplerOptions& options, Rng& 
   merge(strategy, reduced, own_scheme(reduced.size(), terrain, options, rng), terrain, rng);
   route_groups(strategy, reduced, terrain, rng);
   set_priorities(strategy, draw_order(rng), terrain, rng);
+  draw_compressors(strategy, terrain, options, rng);
   renumber(strategy, terrain);
   return strategy;
 }

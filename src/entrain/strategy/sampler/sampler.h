@@ -6,6 +6,7 @@
 
 #include "entrain/cluster/cluster.h"
 #include "entrain/graph/graph.h"
+#include "entrain/strategy/compression.h"
 #include "entrain/strategy/sampler/draw.h"
 #include "entrain/strategy/strategy.h"
 
@@ -30,6 +31,8 @@ struct SamplerOptions {
   int64_t upper_bytes = 16 << 20;
   int max_shards = 40;
   int max_groups = 20;  // published space
+  // Own space: also these, which change the update; empty: none is ever used.
+  std::vector<Compression> compressors = {};
 };
 
 // Every strategy it returns passes validate(). Thread-safe (const; the caller owns the Rng).

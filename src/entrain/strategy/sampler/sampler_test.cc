@@ -250,6 +250,30 @@ TEST(OwnSpace, ReachesWhatThePublishedOneLacks) {
   }
 }
 
+TEST(OwnSpace, CompressesOnlyWhenAllowed) {
+  const graph::Graph g = mixed();
+  const cluster::Cluster c = cluster::parse("lab:1x10gbit+3x1gbit");
+  for (const bool allowed : {false, true}) {
+    SamplerOptions options;
+    if (allowed) options.compressors = {parse_compression("fp16"), parse_compression("powersgd:2")};
+    const Sampler sampler(g, c, options);
+    Rng rng(3);
+    std::map<Compressor, int> seen;
+    Strategy s = sampler.sample(rng);
+    for (int i = 0; i < 300; ++i) {
+      s = i % 3 == 0   ? sampler.sample(rng)
+          : i % 3 == 1 ? sampler.mutate(s, rng)
+                       : sampler.crossover(s, sampler.sample(rng), rng);
+      validate(s, g, c);
+      for_each_part(s, [&](const VariableConfig&, const Part& part) {
+        if (const auto* reduce = std::get_if<AllReduce>(&part.synchronizer)) ++seen[reduce->compressor];
+        if (const auto* server = std::get_if<ParameterServer>(&part.synchronizer)) ++seen[server->compressor];
+      });
+    }
+    EXPECT_EQ(seen.size(), allowed ? 3u : 1u);
+  }
+}
+
 TEST(Canonical, WritesOneStrategyInOneWay) {
   const graph::Graph g = dense();
   const cluster::Cluster c = cluster::parse("lab:4x1gbit");

@@ -1,0 +1,132 @@
+#include "entrain/collective/cast.h"
+
+#include <cstdint>
+
+#include "entrain/collective/half.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace entrain::collective {
+namespace {
+
+// One kind of 16-bit number: how a run of n is made, read, and added.
+struct Kernels {
+  void (*round)(float* values, uint16_t* out, size_t n);
+  void (*read)(const uint16_t* from, float* values, size_t n);
+  void (*add)(const uint16_t* from, float* values, size_t n);
+  void (*feed_back)(float* values, float* errors, size_t n);
+};
+
+template <float (*kUp)(uint16_t), uint16_t (*kDown)(float)>
+struct Portable {
+  static void round(float* values, uint16_t* out, size_t n) {
+    for (size_t i = 0; i < n; ++i) values[i] = kUp(out[i] = kDown(values[i]));
+  }
+  static void read(const uint16_t* from, float* values, size_t n) {
+    for (size_t i = 0; i < n; ++i) values[i] = kUp(from[i]);
+  }
+  static void add(const uint16_t* from, float* values, size_t n) {
+    for (size_t i = 0; i < n; ++i) values[i] += kUp(from[i]);
+  }
+  static void feed_back(float* values, float* errors, size_t n) {
+    for (size_t i = 0; i < n; ++i) {
+      const float x = values[i] + errors[i];
+      values[i] = kUp(kDown(x));
+      errors[i] = x - values[i];
+    }
+  }
+  static constexpr Kernels kKernels{round, read, add, feed_back};
+};
+using Bf16 = Portable<bfloat16_to_float, float_to_bfloat16>;
+using Fp16 = Portable<float16_to_float, float_to_float16>;
+
+#if defined(__x86_64__)
+// Every x86 processor since 2013 converts 8 at a time. The bits are those of the portable form.
+#define ENTRAIN_F16C __attribute__((target("avx,f16c")))
+struct Fp16x8 {
+  ENTRAIN_F16C static void round(float* values, uint16_t* out, size_t n) {
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+      const __m128i half = _mm256_cvtps_ph(_mm256_loadu_ps(values + i), _MM_FROUND_TO_NEAREST_INT);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), half);
+      _mm256_storeu_ps(values + i, _mm256_cvtph_ps(half));
+    }
+    Fp16::round(values + i, out + i, n - i);
+  }
+  ENTRAIN_F16C static __m256 load(const uint16_t* from) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  }
+  ENTRAIN_F16C static void read(const uint16_t* from, float* values, size_t n) {
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(values + i, load(from + i));
+    Fp16::read(from + i, values + i, n - i);
+  }
+  ENTRAIN_F16C static void add(const uint16_t* from, float* values, size_t n) {
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+      _mm256_storeu_ps(values + i, _mm256_add_ps(_mm256_loadu_ps(values + i), load(from + i)));
+    }
+    Fp16::add(from + i, values + i, n - i);
+  }
+  ENTRAIN_F16C static void feed_back(float* values, float* errors, size_t n) {
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+      const __m256 x = _mm256_add_ps(_mm256_loadu_ps(values + i), _mm256_loadu_ps(errors + i));
+      const __m256 sent = _mm256_cvtph_ps(_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+      _mm256_storeu_ps(values + i, sent);
+      _mm256_storeu_ps(errors + i, _mm256_sub_ps(x, sent));
+    }
+    Fp16::feed_back(values + i, errors + i, n - i);
+  }
+  static constexpr Kernels kKernels{round, read, add, feed_back};
+};
+#endif
+
+const Kernels& kernels_of(Type wire) {
+  if (wire == Type::kBFloat16) return Bf16::kKernels;
+#if defined(__x86_64__)
+  static const bool fast = __builtin_cpu_supports("f16c") && __builtin_cpu_supports("avx");
+  if (fast) return Fp16x8::kKernels;
+#endif
+  return Fp16::kKernels;
+}
+
+float* floats(transport::Bytes bytes) { return reinterpret_cast<float*>(bytes.data()); }
+size_t count(transport::Bytes bytes) { return bytes.size() / sizeof(float); }
+
+}  // namespace
+
+void encode(Type wire, const std::vector<transport::Bytes>& values, std::byte* out) {
+  const Kernels& kernels = kernels_of(wire);
+  auto* halves = reinterpret_cast<uint16_t*>(out);
+  for (const auto& piece : values) {
+    kernels.round(floats(piece), halves, count(piece));
+    halves += count(piece);
+  }
+}
+
+void decode(Type wire, transport::ConstBytes from, const std::vector<transport::Bytes>& values) {
+  const Kernels& kernels = kernels_of(wire);
+  const auto* halves = reinterpret_cast<const uint16_t*>(from.data());
+  for (const auto& piece : values) {
+    kernels.read(halves, floats(piece), count(piece));
+    halves += count(piece);
+  }
+}
+
+void decode_add(Type wire, transport::ConstBytes from, const std::vector<transport::Bytes>& values) {
+  const Kernels& kernels = kernels_of(wire);
+  const auto* halves = reinterpret_cast<const uint16_t*>(from.data());
+  for (const auto& piece : values) {
+    kernels.add(halves, floats(piece), count(piece));
+    halves += count(piece);
+  }
+}
+
+void feed_back(Type wire, transport::Bytes values, transport::Bytes errors) {
+  kernels_of(wire).feed_back(floats(values), floats(errors), count(values));
+}
+
+}  // namespace entrain::collective

@@ -1,0 +1,124 @@
+#include "entrain/collective/cast.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "entrain/collective/algorithms.h"
+#include "entrain/collective/executor.h"
+#include "entrain/collective/half.h"
+#include "support/ranks.h"
+
+namespace entrain::collective {
+namespace {
+
+using entrain::testing::run_ranks;
+using transport::Transport;
+
+template <typename T>
+transport::Bytes bytes_of(std::vector<T>& values) {
+  return std::as_writable_bytes(std::span(values));
+}
+
+// Normal, subnormal, huge, tiny, exact halves between two 16-bit neighbours, infinities.
+std::vector<float> awkward(size_t n) {
+  std::mt19937 rng(7);
+  std::vector<float> values = {0,       -0.0f,   1,        1 + 0x1p-11f, 1 + 3 * 0x1p-11f, 65504,      65519,
+                               65520,   1e9f,    -1e9f,    0x1p-24f,     0x1p-25f,         -3e-8f,     1e-30f,
+                               6.1e-5f, 6.0e-5f, INFINITY, -INFINITY,    1 + 0x1p-8f,      1 + 0x1p-9f};
+  std::uniform_int_distribution<int> exponent(-30, 18);
+  std::normal_distribution<float> normal;
+  while (values.size() < n) values.push_back(std::ldexp(normal(rng), exponent(rng)));
+  return values;
+}
+
+uint16_t down(Type wire, float value) {
+  return wire == Type::kFloat16 ? float_to_float16(value) : float_to_bfloat16(value);
+}
+float up(Type wire, uint16_t value) {
+  return wire == Type::kFloat16 ? float16_to_float(value) : bfloat16_to_float(value);
+}
+
+float value(int rank, size_t i) { return std::sin(static_cast<float>(i * (static_cast<size_t>(rank) + 1))); }
+
+class Cast : public ::testing::TestWithParam<Type> {};
+
+TEST_P(Cast, KernelsAgreeWithTheBits) {
+  const Type wire = GetParam();
+  const std::vector<float> before = awkward(1003);  // not a multiple of a vector's width
+  std::vector<float> values = before, sum(1003, 1.0f), read(1003);
+  std::vector<uint16_t> out(1003);
+  encode(wire, {bytes_of(values)}, bytes_of(out).data());
+  decode(wire, bytes_of(out), {bytes_of(read)});
+  decode_add(wire, bytes_of(out), {bytes_of(sum)});
+  for (size_t i = 0; i < before.size(); ++i) {
+    ASSERT_EQ(out[i], down(wire, before[i])) << before[i];
+    ASSERT_EQ(values[i], up(wire, out[i])) << before[i];
+    ASSERT_EQ(read[i], values[i]);
+    ASSERT_EQ(sum[i], 1.0f + values[i]);
+  }
+}
+
+TEST_P(Cast, ErrorFeedbackLosesNothing) {
+  const Type wire = GetParam();
+  // A gradient of 1 + 2^-13 is 1 on the wire; with feedback the small part arrives all the same.
+  std::vector<float> error(11, 0), sent(11, 0);
+  for (int step = 0; step < 64 * 128; ++step) {
+    std::vector<float> gradient(11, 1 + 0x1p-13f);
+    feed_back(wire, bytes_of(gradient), bytes_of(error));
+    for (size_t i = 0; i < sent.size(); ++i) sent[i] += gradient[i] - 1;
+  }
+  for (const float s : sent) EXPECT_NEAR(s, 1, 0.02);
+}
+
+TEST_P(Cast, EveryAlgorithmSumsWithinRoundingAndAllRanksHoldTheSameBits) {
+  const Type wire = GetParam();
+  const double unit = wire == Type::kFloat16 ? 0x1p-11 : 0x1p-8;
+  const int n = 4;
+  struct Case {
+    Schedule schedule;
+    int workers;  // the first of the ranks
+  };
+  for (const auto& [schedule, workers] :
+       {Case{ring({0, 1, 2, 3}, n), 4}, Case{direct({0, 1, 2, 3}, n), 4},
+        Case{halving_doubling({0, 1, 2, 3}, n), 4}, Case{tree({0, 1, 2, 3}, n), 4},
+        Case{hierarchical({{0, 1}, {2, 3}}, n), 4}, Case{rooted({0, 1, 2, 3}, 2, n), 4},
+        Case{rooted({0, 1, 2}, 3, n), 3}}) {
+    std::vector<std::vector<float>> results(n);
+    run_ranks(n, [&](int rank, Transport& transport) {
+      std::vector<float>& data = results[rank];
+      data.resize(4099);
+      for (size_t i = 0; i < data.size(); ++i) data[i] = value(rank, i);
+      RunOptions options;
+      options.segment_bytes = 1024;
+      options.wire = wire;
+      execute(schedule, Buffer({bytes_of(data)}), options, transport);
+    });
+    for (int rank = 1; rank < n; ++rank) EXPECT_EQ(results[rank], results[0]) << schedule.name << " " << rank;
+    for (size_t i = 0; i < results[0].size(); ++i) {
+      double sum = 0;
+      for (int r = 0; r < workers; ++r) sum += value(r, i);
+      // Each of at most n + 1 roundings is off by at most half a unit of a partial sum of at most n.
+      ASSERT_NEAR(results[0][i], sum, (n + 1) * n * unit) << schedule.name << " element " << i;
+    }
+  }
+}
+
+TEST_P(Cast, HalfTheBytesTravel) {
+  const Type wire = GetParam();
+  run_ranks(2, [&](int, Transport& transport) {
+    std::vector<float> data(1000, 1.0f);
+    RunOptions options;
+    options.wire = wire;
+    const uint64_t before = transport.bytes_sent();
+    execute(ring({0, 1}, 2), Buffer({bytes_of(data)}), options, transport);
+    EXPECT_EQ(transport.bytes_sent() - before, 2000u);
+    EXPECT_EQ(data, std::vector<float>(1000, 2.0f));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Wire, Cast, ::testing::Values(Type::kFloat16, Type::kBFloat16));
+
+}  // namespace
+}  // namespace entrain::collective
