@@ -75,7 +75,7 @@ std::vector<std::string> read_entry(Reader& in) {
     if (names.size() * endings.size() > kMostHosts) in.bad("too many hosts");
     std::vector<std::string> longer;
     for (const auto& name : names) {
-      for (const auto& ending : endings) longer.push_back(name + std::string(plain) + ending);
+      for (const auto& ending : endings) longer.push_back(fmt::format("{}{}{}", name, plain, ending));
     }
     names = std::move(longer);
   }

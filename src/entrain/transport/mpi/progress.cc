@@ -35,10 +35,10 @@ void MpiRank::run(std::promise<void>& started) {
     bool worked = true;
     try {
       worked = progress();
-    } catch (const MpiError& e) {
+    } catch (const std::exception& e) {  // MPI reports an error, or there is no memory for a message
       requests_.abandon();
       fail(std::make_exception_ptr(
-          PeerError(kAnyPeer, fmt::format("rank {}: MPI has failed: {}", rank_, e.what()))));
+          PeerError(kAnyPeer, fmt::format("rank {} cannot go on over MPI: {}", rank_, e.what()))));
       abandon_mpi();
     }
     rest(worked);
