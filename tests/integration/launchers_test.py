@@ -33,7 +33,7 @@ def losses(folder):
 
 
 class SameLosses:
-    def compare(self, start_job, found, strategies=("allreduce", "ps")):
+    def compare(self, start_job, found, strategies=("allreduce", "ps"), cluster=f"local:{RANKS}"):
         """`start_job` runs a command on every rank and returns (exit code, stdout, stderr), the latter with `found`."""
         for strategy in strategies:
             with self.subTest(strategy), tempfile.TemporaryDirectory() as folder:
@@ -41,7 +41,8 @@ class SameLosses:
                 result(run("launch", "-n", RANKS, "--", ENTRAIN, *command(strategy, expected), env=THREADS))
                 code, stdout, stderr = start_job(command(strategy, out))
                 self.assertEqual(code, 0, stderr)
-                self.assertIn(found, stdout + stderr)  # srun and mpirun may give one for the other
+                self.assertIn(found, stderr)
+                self.assertEqual(json.loads(stdout)["cluster"], cluster)
                 self.assertEqual(len(losses(out)), 6)
                 for mine, theirs in zip(losses(out), losses(expected)):
                     self.assertAlmostEqual(mine, theirs, places=4)
@@ -162,7 +163,8 @@ class MpirunOverHosts(SameLosses, unittest.TestCase):
 
                 def start_job(arguments):
                     return self.mpirun(hosts, arguments, {"ENTRAIN_TRANSPORT": transport, **more})
-                self.compare(start_job, f"{RANKS} ranks started by Open MPI (mpirun), over {transport}", ["allreduce"])
+                self.compare(start_job, f"{RANKS} ranks started by Open MPI (mpirun), over {transport}", ["allreduce"],
+                             "Open MPI (mpirun)")
                 for pid, old in zip(hosts.values(), before):
                     self.assertGreater(self.sent(pid) - old, 1e6, "the gradients went over the hosts' links")
 
