@@ -1,9 +1,9 @@
 #include "rank_verb.h"
 
-#include <cstdlib>
 #include <string_view>
 
 #include "entrain/base/files.h"
+#include "entrain/transport/launch_environment.h"
 #include "job.h"
 
 namespace entrain::app {
@@ -24,18 +24,24 @@ std::vector<std::string> own_command() {
 
 }  // namespace
 
+bool started_by_entrain() {
+  return transport::launch_environment().launcher == transport::Launcher::kEntrain;
+}
+
 int run_on_ranks(const std::string& cluster, double timeout_s, const std::function<int(Context&)>& work,
                  int essential_rank) {
-  const bool in_a_rank = std::getenv("ENTRAIN_RANK") != nullptr;
-  const cluster::Cluster parsed = cluster::parse(cluster);
-  if (!in_a_rank && parsed.world() > 1) {
-    JobOptions options;
-    options.timeout_s = timeout_s;
-    options.essential_rank = essential_rank;
-    return run_job(parsed, own_command(), options);
+  const transport::LaunchEnvironment launch = transport::launch_environment();
+  if (!launch.is_rank()) {
+    const cluster::Cluster parsed = cluster::parse(cluster.empty() ? "local:1" : cluster);
+    if (parsed.world() > 1) {
+      JobOptions options;
+      options.timeout_s = timeout_s;
+      options.essential_rank = essential_rank;
+      return run_job(parsed, own_command(), options);
+    }
   }
   Context context = init(cluster);
-  if (!in_a_rank) context.job.timeout_s = timeout_s;
+  if (!launch.timeout_given) context.job.timeout_s = timeout_s;
   try {
     return work(context);
   } catch (const std::exception& e) {

@@ -24,7 +24,7 @@ constexpr int64_t kUnlimited = 1'000'000'000;  // steps, when --seconds ends the
 
 struct Command {
   TrainOptions train;
-  std::string cluster = "local:1";
+  std::string cluster;
   double timeout_s = 120;
   bool json = false;
   bool auto_tune = false;  // --strategy auto
@@ -212,7 +212,8 @@ int run(Command& command) {
   check_apart(command);
   check_pipeline(command);
   if (command.train.seconds > 0 && !command.steps_given) command.train.steps = kUnlimited;
-  if (std::getenv("ENTRAIN_RANK") == nullptr) check(command);  // the launcher's business
+  // Before any rank trains: by the process that starts them, or under another launcher by each of them.
+  if (!started_by_entrain()) check(command);
   for (const auto& text : command.switches) command.train.switches.push_back(parse_switch(text));
   return run_on_ranks(
       command.cluster, command.timeout_s,
@@ -224,6 +225,7 @@ int run(Command& command) {
           pilot = make_pilot(command.train, context.cluster);
           command.train.pilot = pilot.get();
         }
+        command.cluster = context.cluster.name;
         const TrainReport report = train(context, command.train);
         if (context.rank() != 0) return 0;
         if (report.step_times.empty()) fail("interrupted before a step was measured");
@@ -245,8 +247,10 @@ void add_train(CLI::App& app, Action& action) {
   auto* verb = app.add_subcommand("train", "Train a model of the zoo on a cluster under a strategy");
   auto c = std::make_shared<Command>();
   verb->add_option("--model", c->train.model, "Model of the zoo (see entrain graph --list)")->required();
-  verb->add_option("--cluster", c->cluster, "local:4, lab:4x1gbit, cluster.yml, hostfile")
-      ->capture_default_str();
+  verb->add_option(
+      "--cluster", c->cluster,
+      "local:4, lab:4x1gbit, cluster.yml, hostfile; without it, the hosts of mpirun, srun or torchrun, else "
+      "local:1");
   verb->add_option("--strategy", c->train.strategy, "Builder, strategy file, or auto: tune while training")
       ->capture_default_str();
   add_optimizer_options(*verb, c->optimizer);

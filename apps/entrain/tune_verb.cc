@@ -16,6 +16,7 @@
 #include "entrain/simulator/learned/registry.h"
 #include "entrain/strategy/builders/registry.h"
 #include "entrain/strategy/stored.h"
+#include "entrain/transport/launch_environment.h"
 #include "entrain/tuner/money.h"
 #include "entrain/tuner/recalibrate.h"
 #include "entrain/tuner/tuner.h"
@@ -257,11 +258,13 @@ int run(Command& command) {
     command.tune.search.sampler.compressors.push_back(strategy::parse_compression(text));
   }
   command.tune.search.seed = command.job.seed;
-  if (std::getenv("ENTRAIN_RANK") != nullptr || std::getenv(kAgain) != nullptr) {
+  if (started_by_entrain() || std::getenv(kAgain) != nullptr) {
     if (!command.resume.empty()) command.out = command.resume;
     return run_ranks(command);
   }
   check(command);
+  if (transport::launch_environment().is_rank())
+    return run_ranks(command);  // another launcher starts none anew
   constexpr int kMostBreakdowns = 3;
   for (int breakdowns = 0;; ++breakdowns) {
     const int code = run_ranks(command);

@@ -2,11 +2,13 @@
 import json
 import os
 import pathlib
+import shutil
 import struct
 import subprocess
 
 BUILD = pathlib.Path(os.environ.get("ENTRAIN_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build")).resolve()
 ENTRAIN = BUILD / "entrain"
+MPI_RANK = BUILD / "src/entrain/transport/mpi_transport_rank"
 
 
 def run(*args, timeout=120, env=None):
@@ -63,3 +65,29 @@ def newest_checkpoint(folder):
 def free_of_ranks(pids):
     """True when none of these processes is left."""
     return not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+
+
+def mpi_reason():
+    """Why there can be no mpirun jobs over the mpi transport here; empty: there can."""
+    if shutil.which("mpirun") is None:
+        return "no mpirun: scripts/setup installs Open MPI"
+    if not MPI_RANK.exists():
+        return "built without Open MPI"
+    return ""
+
+
+def mpirun(ranks, *command, options=(), env=None, timeout=120):
+    """Runs a command as the ranks of an mpirun job. Everything on this machine, whoever is asking."""
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    variables = [word for name, value in (env or {}).items() for word in ("-x", f"{name}={value}")]
+    # Its own session: mpirun ends what it started when it is told to, also after a timeout.
+    job = subprocess.Popen(["mpirun", *root, "--oversubscribe", "--bind-to", "none", "-np", str(ranks), *options,
+                            *variables, *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                           start_new_session=True)
+    try:
+        out, errors = job.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        job.terminate()
+        out, errors = job.communicate(timeout=30)
+        raise AssertionError(f"mpirun hung: {command}\n{out}\n{errors}") from None
+    return subprocess.CompletedProcess(job.args, job.returncode, out, errors)

@@ -23,10 +23,13 @@ struct Context {
   int workers() const { return cluster.workers(); }
 };
 
-// Joins the job that `entrain launch` (or ENTRAIN_RANK, ENTRAIN_WORLD, ENTRAIN_RENDEZVOUS,
-// ENTRAIN_TOKEN by hand) describes; a job of one rank when there is none. On hosts of one's own
-// one rank, usually 0, gets ENTRAIN_SERVE=1 and runs the rendezvous at ENTRAIN_RENDEZVOUS.
-// `cluster`: shorthand or path; empty: ENTRAIN_CLUSTER, else all ranks on this host.
+// Joins the job that `entrain launch`, torchrun, mpirun or srun describes in this process's environment
+// (transport/launch_environment.h; ENTRAIN_RANK, ENTRAIN_WORLD, ENTRAIN_RENDEZVOUS, ENTRAIN_TOKEN by hand); a
+// job of one rank when there is none. On hosts of one's own one rank, usually 0, gets ENTRAIN_SERVE=1 and
+// runs the rendezvous at ENTRAIN_RENDEZVOUS. Rank 0 logs which launcher was found, if not
+// entrain's own.
+// `cluster`: shorthand or path; empty: ENTRAIN_CLUSTER, else the hosts that the launcher put the ranks on
+// (links of 1 Gbit/s: probe them), all on this one when it does not say.
 // Throws InputError for a bad environment, Error or PeerError when ranks are missing after the job's timeout.
 Context init(const std::string& cluster = "");
 

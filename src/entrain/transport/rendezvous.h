@@ -36,7 +36,8 @@ class RendezvousServer {
   std::unique_ptr<Impl> impl_;
 };
 
-// What a rank must know to join its job. `entrain launch` passes it in the environment.
+// What a rank must know to join its job. `entrain launch` passes it in the environment; how other launchers
+// say it: launch_environment.h.
 struct JobEnvironment {
   int rank = 0;
   int world = 1;
@@ -48,10 +49,7 @@ struct JobEnvironment {
   bool serve = false;                      // run the rendezvous in this rank   ENTRAIN_SERVE=1
 };
 
-// From ENTRAIN_RANK, ENTRAIN_WORLD, ...; nullopt-like: returns false when ENTRAIN_RANK is not set.
-// Throws InputError naming a variable that is missing or malformed.
-bool job_from_environment(JobEnvironment& job);
-// The same as "NAME=value" strings, for a child process.
+// As "NAME=value" strings, for a child process; launch_environment.h reads them.
 std::vector<std::string> to_environment(const JobEnvironment& job);
 
 }  // namespace entrain::transport

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <sys/socket.h>
 
-#include <cstdlib>
 #include <future>
 
 #include "entrain/base/error.h"
@@ -137,63 +136,6 @@ TEST(Rendezvous, AnUnreachableServerIsNamed) {
     job.rendezvous = earlier.endpoint();
   }
   EXPECT_THAT(join(job, 0.3).get(), HasSubstr(job.rendezvous));
-}
-
-// Environment variables of a test, unset at its end.
-class JobEnvironmentTest : public ::testing::Test {
- protected:
-  void set(const std::vector<std::string>& variables) {
-    for (const std::string& variable : variables) {
-      const size_t equals = variable.find('=');
-      names_.push_back(variable.substr(0, equals));
-      ::setenv(names_.back().c_str(), variable.substr(equals + 1).c_str(), 1);
-    }
-  }
-  void TearDown() override {
-    for (const auto& name : names_) ::unsetenv(name.c_str());
-  }
-  std::string error() {
-    JobEnvironment job;
-    try {
-      job_from_environment(job);
-    } catch (const InputError& e) {
-      return e.what();
-    }
-    return "no InputError";
-  }
-
- private:
-  std::vector<std::string> names_;
-};
-
-TEST_F(JobEnvironmentTest, SurvivesTheEnvironment) {
-  JobEnvironment job{.rank = 3,
-                     .world = 8,
-                     .rendezvous = "10.0.0.1:4400",
-                     .token = "t=x",
-                     .bind_address = "10.0.0.4",
-                     .shape_gbit = 0.5,
-                     .timeout_s = 7.25};
-  set(to_environment(job));
-  JobEnvironment read;
-  ASSERT_TRUE(job_from_environment(read));
-  EXPECT_EQ(to_environment(read), to_environment(job));
-}
-
-TEST_F(JobEnvironmentTest, IsAbsentWithoutARank) {
-  JobEnvironment job;
-  EXPECT_FALSE(job_from_environment(job));
-}
-
-TEST_F(JobEnvironmentTest, NamesWhatIsMissingOrMalformed) {
-  set({"ENTRAIN_RANK=0"});
-  EXPECT_THAT(error(), HasSubstr("ENTRAIN_WORLD"));
-  set({"ENTRAIN_WORLD=2", "ENTRAIN_RENDEZVOUS=nowhere", "ENTRAIN_TOKEN=t"});
-  EXPECT_THAT(error(), AllOf(HasSubstr("ENTRAIN_RENDEZVOUS"), HasSubstr("nowhere")));
-  set({"ENTRAIN_RENDEZVOUS=127.0.0.1:1", "ENTRAIN_RANK=2"});
-  EXPECT_THAT(error(), AllOf(HasSubstr("ENTRAIN_RANK"), HasSubstr("0 to 1")));
-  set({"ENTRAIN_RANK=1", "ENTRAIN_TIMEOUT=soon"});
-  EXPECT_THAT(error(), AllOf(HasSubstr("ENTRAIN_TIMEOUT"), HasSubstr("soon")));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What every transport must do, over inproc and tcp alike.
+// What every transport must do. A rank checks only what it sees itself: over mpi it is a process of its own.
 #include "entrain/transport/transport.h"
 
 #include <gmock/gmock.h>
@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "entrain/base/error.h"
-#include "support/ranks.h"
+#include "entrain/transport/transport_suite.h"
 
 namespace entrain::transport {
 namespace {
@@ -67,17 +67,6 @@ void barrier_of_two(Transport& t, int rank, int a, int b) {
   recv(t, other, 77, {.deadline = soon()});
   out.get();
 }
-
-using Maker = std::vector<std::unique_ptr<Transport>> (*)(int world);
-struct Kind {
-  const char* name;
-  Maker make;
-};
-
-class TransportTest : public ::testing::TestWithParam<Kind> {
- protected:
-  void run(int world, const testing::RankBody& body) { testing::run_ranks(GetParam().make(world), body); }
-};
 
 TEST_P(TransportTest, PingPong) {
   run(2, [](int rank, Transport& t) {
@@ -264,9 +253,8 @@ TEST_P(TransportTest, CallbacksMayPost) {
 }
 
 TEST_P(TransportTest, ASizeMismatchFailsBothRanks) {
-  std::array<std::pair<int, std::string>, 2> errors;
-  run(2, [&](int rank, Transport& t) {
-    errors[rank] = peer_error([&] {
+  run(2, [](int rank, Transport& t) {
+    const auto [peer, text] = peer_error([&] {
       std::vector<std::byte> data(rank == 0 ? 100 : 60);
       if (rank == 0) {
         send(t, 1, 1, data, {.deadline = soon(), .what = "all-reduce of fc1.weight"});
@@ -275,26 +263,21 @@ TEST_P(TransportTest, ASizeMismatchFailsBothRanks) {
         recv_into(t, 0, 1, data, {.deadline = soon(), .what = "all-reduce of fc1.weight"});
       }
     });
-  });
-  for (const auto& [peer, text] : errors) {
     EXPECT_EQ(peer, 0);
     EXPECT_THAT(text, AllOf(HasSubstr("60"), HasSubstr("100"), HasSubstr("fc1.weight"), HasSubstr("rank 0")));
-  }
+  });
 }
 
 TEST_P(TransportTest, APassedDeadlineNamesPeerAndOperationEverywhere) {
-  std::array<std::pair<int, std::string>, 3> errors;
-  run(3, [&](int rank, Transport& t) {
-    errors[rank] = peer_error([&] {
+  run(3, [](int rank, Transport& t) {
+    const auto [peer, text] = peer_error([&] {
       if (rank == 0) recv(t, 2, 1, {.deadline = Deadline::after(0.2), .what = "all-reduce of fc1.weight"});
       recv(t, 0, 2, {.deadline = soon()});  // the others wait for rank 0, which fails first
     });
-  });
-  for (const auto& [peer, text] : errors) {
     EXPECT_EQ(peer, 2);
     EXPECT_THAT(text,
                 AllOf(HasSubstr("rank 0 gave up after"), HasSubstr("all-reduce of fc1.weight, from rank 2")));
-  }
+  });
 }
 
 TEST_P(TransportTest, LaterOperationsFailWithTheFirstError) {
@@ -309,21 +292,18 @@ TEST_P(TransportTest, LaterOperationsFailWithTheFirstError) {
 }
 
 TEST_P(TransportTest, CloseWithAReasonReachesEveryone) {
-  std::array<std::pair<int, std::string>, 4> errors;
-  run(4, [&](int rank, Transport& t) {
+  run(4, [](int rank, Transport& t) {
     if (rank == 2) {
       barrier(t, kControlTags, soon());
       return t.close("disk full");
     }
-    errors[rank] = peer_error([&] {
+    const auto [peer, text] = peer_error([&] {
       barrier(t, kControlTags, soon());
       recv(t, (rank + 1) % 4, 1, {.deadline = soon()});
     });
+    EXPECT_EQ(peer, 2);
+    EXPECT_THAT(text, AllOf(HasSubstr("rank 2"), HasSubstr("disk full")));
   });
-  for (const int rank : {0, 1, 3}) {
-    EXPECT_EQ(errors[rank].first, 2);
-    EXPECT_THAT(errors[rank].second, AllOf(HasSubstr("rank 2"), HasSubstr("disk full")));
-  }
 }
 
 TEST_P(TransportTest, AnOrderlyCloseHurtsOnlyWhoStillNeedsThatRank) {
@@ -448,14 +428,6 @@ TEST_P(TransportTest, AWorldOfOneWorks) {
     EXPECT_EQ(gather(t, 0, "y", kControlTags, soon()), std::vector<std::string>{"y"});
   });
 }
-
-std::vector<std::unique_ptr<Transport>> make_tcp(int world) { return testing::make_tcp(world); }
-std::vector<std::unique_ptr<Transport>> make_shaped(int world) { return testing::make_tcp(world, 20); }
-
-INSTANTIATE_TEST_SUITE_P(Each, TransportTest,
-                         ::testing::Values(Kind{"inproc", make_inproc}, Kind{"tcp", make_tcp},
-                                           Kind{"tcp_shaped", make_shaped}),
-                         [](const auto& kind) { return kind.param.name; });
 
 }  // namespace
 }  // namespace entrain::transport
