@@ -132,9 +132,13 @@ TEST(Data, WhatDoesNotFitIsRefusedInOneLine) {
 
 // As numpy.save writes it.
 std::string npy(const std::string& descr, const std::string& shape, const std::string& bytes) {
-  std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", descr, shape);
-  header.append(128 - 10 - header.size() - 1, ' ').push_back('\n');
-  return std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(header.size()) + '\0' + header + bytes;
+  const std::string dict =
+      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", descr, shape);
+  const char version_and_length[] = {1, 0, 118, 0};
+  std::string content = "\x93NUMPY";
+  content.append(version_and_length, sizeof(version_and_length));
+  content.append(fmt::format("{:<117}\n", dict));
+  return content.append(bytes);
 }
 
 std::string doubles(int count) {
