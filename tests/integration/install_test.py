@@ -10,6 +10,11 @@ EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples/installed"
 
 
 class Installed(unittest.TestCase):
+    def test_readme_shows_the_project(self):
+        lines = (EXAMPLE / "CMakeLists.txt").read_text().replace("../train.cc", "train.cc").splitlines(True)
+        project = "".join(line for line in lines if not line.startswith("#"))
+        self.assertIn("```cmake\n" + project + "```\n", (EXAMPLE.parents[1] / "README.md").read_text())
+
     def call(self, *args):
         done = subprocess.run(list(map(str, args)), capture_output=True, text=True, timeout=500)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

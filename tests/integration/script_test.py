@@ -148,9 +148,20 @@ class OwnModel(unittest.TestCase):
         again = result(run("train", "--model", f / "rich.pt", "--init", f / "a.safetensors", "--cluster", "local:2",
                            "--steps", 2, "--batch-size", 8, "--json"))
         self.assertLess(again["first_loss"], 0.9 * r["first_loss"])
-        resumed = result(run("train", "--model", f / "a.pt", "--cluster", "local:1", "--steps", 2, "--batch-size", 8,
-                             "--optimizer", "lsgd", "--period", 1, "--json"))
-        self.assertLess(resumed["first_loss"], 0.9 * r["first_loss"])
+
+    def test_rules_that_train_apart_save_what_they_agreed_on(self):
+        python(RICH, self.folder)
+        f = self.folder
+        for rule in (["--cluster", "local:2", "--optimizer", "lsgd", "--period", 2],
+                     ["--cluster", "local:2", "--optimizer", "easgd-async", "--period", 2],
+                     ["--optimizer", "hogwild", "--threads", 2]):
+            with self.subTest(rule=rule):
+                before = result(run("train", "--model", f / "rich.pt", *rule, "--steps", 40, "--batch-size", 8, "--lr", 0.3,
+                                    "--save-model", f / "b.pt", "--json"))
+                after = result(run("train", "--model", f / "b.pt", "--steps", 2, "--batch-size", 8, "--json"))
+                self.assertLess(after["first_loss"], 0.95 * before["first_loss"])
+                self.assertGreaterEqual(int(python("import torch; print(torch.jit.load('b.pt').norm.num_batches_tracked.item())",
+                                                   f)), 40)
 
     def test_what_is_wrong_is_said(self):
         f = self.folder
