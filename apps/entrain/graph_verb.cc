@@ -73,7 +73,7 @@ graph::Graph profile_model(const ProfileRequest& request) {
 void add_graph(CLI::App& app, Action& action) {
   auto* verb = app.add_subcommand("graph", "Show G of a model: variables, order, times, FLOPs, data flow");
   auto c = std::make_shared<Command>();
-  verb->add_option("--model", c->model, "Model of the zoo");
+  verb->add_option("--model", c->model, "Model of the zoo, or a TorchScript file NAME.pt");
   verb->add_option("--batch-size", c->batch_size, "Examples in the profiled batch")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

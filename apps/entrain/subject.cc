@@ -49,7 +49,8 @@ const dataset::Domain& choose_domain(const dataset::Dataset& data, const Subject
 }  // namespace
 
 void add_subject_options(CLI::App& verb, SubjectOptions& options) {
-  auto* model = verb.add_option("--model", options.profile.model, "Model of the zoo, profiled here");
+  auto* model = verb.add_option("--model", options.profile.model,
+                                "Model of the zoo or TorchScript file NAME.pt, profiled here");
   verb.add_option("--batch-size", options.profile.batch_size, "Examples in the profiled batch")
       ->check(CLI::PositiveNumber)
       ->needs(model)

@@ -1,4 +1,4 @@
-// entrain train: trains a model of the zoo on a cluster under a strategy.
+// entrain train: trains a model, of the zoo or the user's own, on a cluster under a strategy.
 #include <csignal>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -8,6 +8,7 @@
 #include "entrain/base/error.h"
 #include "entrain/base/units.h"
 #include "entrain/models/blueprint.h"
+#include "entrain/models/script.h"
 #include "entrain/strategy/builders/registry.h"
 #include "entrain/strategy/stored.h"
 #include "entrain/trainer/checkpoint.h"
@@ -150,8 +151,24 @@ void check_strategy(const std::string& name_or_file, const std::string& model_na
   }
 }
 
+// That a file cannot be written is not to be found out after hours of training.
+void check_results(const TrainOptions& train) {
+  if (!train.init.empty() && !train.resume.empty()) {
+    bad_input("--init and --resume: a checkpoint has parameters of its own; allowed: one of them");
+  }
+  if (!train.save_model.empty() && !models::is_script(train.model)) {
+    bad_input("--save-model: {} came from no .pt file; allowed: --save", train.model);
+  }
+  for (const auto& [option, path] : {std::pair("--save", train.save), {"--save-model", train.save_model}}) {
+    if (path.empty() || std::filesystem::is_directory(std::filesystem::absolute(path).parent_path()))
+      continue;
+    bad_input("{} {}: there is no such folder", option, path.string());
+  }
+}
+
 // What can be told before anything is started is told then, once.
 void check(Command& command) {
+  check_results(command.train);
   models::make_blueprint(command.train.model);  // throws, naming the allowed ones
   check_strategy(command.train.strategy, command.train.model);
   if (command.train.resume.empty() && !command.train.out.empty()) {
@@ -244,9 +261,11 @@ int run(Command& command) {
 }  // namespace
 
 void add_train(CLI::App& app, Action& action) {
-  auto* verb = app.add_subcommand("train", "Train a model of the zoo on a cluster under a strategy");
+  auto* verb = app.add_subcommand("train", "Train a model on a cluster under a strategy");
   auto c = std::make_shared<Command>();
-  verb->add_option("--model", c->train.model, "Model of the zoo (see entrain graph --list)")->required();
+  verb->add_option("--model", c->train.model,
+                   "Model of the zoo (see entrain graph --list), or a TorchScript file NAME.pt")
+      ->required();
   verb->add_option(
       "--cluster", c->cluster,
       "local:4, lab:4x1gbit, cluster.yml, hostfile; without it, the hosts of mpirun, srun or torchrun, else "
@@ -258,8 +277,10 @@ void add_train(CLI::App& app, Action& action) {
   verb->add_option("--trace", c->train.trace,
                    "Pipelines: the last step as a trace for chrome://tracing or Perfetto")
       ->group("Pipeline");
-  verb->add_option("--data", c->train.data,
-                   "cifar10:FOLDER, idx:FOLDER, text:FILE; without it, examples are made up");
+  verb->add_option(
+      "--data", c->train.data,
+      "cifar10:FOLDER, idx:FOLDER, text:FILE, tensors:FILE.safetensors, tensors:FOLDER (of .npy); without "
+      "it, examples are made up");
   verb->add_option("--test-every", c->train.test_every, "Steps between tests on held-out data")
       ->check(CLI::NonNegativeNumber);
   verb->add_option(
@@ -288,6 +309,10 @@ void add_train(CLI::App& app, Action& action) {
   verb->add_option(
       "--resume", c->train.resume,
       "Go on from the newest checkpoint in this folder, and save there unless --out says otherwise");
+  verb->add_option("--init", c->train.init, "State dict to start from (safetensors)");
+  verb->add_option("--save", c->train.save, "Write the trained state dict there (safetensors)");
+  verb->add_option("--save-model", c->train.save_model,
+                   "Write the trained model there, as TorchScript (of --model NAME.pt)");
   verb->add_option("--switch", c->switches, "STEP=STRATEGY: change the strategy between two steps");
   verb->add_option("--timeout", c->timeout_s, "Seconds without any progress after which a rank is given up")
       ->check(CLI::PositiveNumber)
@@ -299,7 +324,8 @@ void add_train(CLI::App& app, Action& action) {
       "Examples:\n"
       "  entrain train --model vgg16-32 --cluster lab:4x1gbit --strategy allreduce --batch-size 2\n"
       "  entrain train --model bert-small --cluster local:2 --steps 100 --out run --checkpoint-every 20\n"
-      "  entrain train --model bert-small --cluster local:2 --steps 200 --out run --resume run");
+      "  entrain train --model bert-small --cluster local:2 --steps 200 --out run --resume run\n"
+      "  entrain train --model mine.pt --data folder --cluster local:2 --save-model trained.pt");
   verb->callback([c, verb, &action] {
     c->steps_given = verb->count("--steps") > 0;
     action = [c] { return run(*c); };

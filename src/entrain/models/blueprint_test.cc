@@ -38,6 +38,25 @@ INSTANTIATE_TEST_SUITE_P(Unet, PublishedTable,
                                          Published{"unet:24,160", 7800, 10},
                                          Published{"unet:48,160", 15820, 10}));
 
+TEST(Blueprint, CountsThePublishedParameters) {
+  const auto count = [](const std::string& name) {
+    int64_t elements = 0;
+    for (const auto& parameter : make_blueprint(name)->parameters()) elements += parameter.numel();
+    return elements;
+  };
+  EXPECT_EQ(count("densenet121"), 7'978'856);
+  EXPECT_EQ(count("inception-v3"), 23'834'568);
+}
+
+TEST(Blueprint, ImageModelsEndInOneScoreAClass) {
+  for (const std::string name : {"densenet121", "inception-v3"}) {
+    const auto blueprint = make_blueprint(name);
+    auto generator = at::detail::createCPUGenerator(2);
+    const auto input = blueprint->synthetic(2, generator).input.to(torch::kMeta);
+    EXPECT_EQ(layers::forward(blueprint->sequence(), input).sizes().vec(), (std::vector<int64_t>{2, 1000}));
+  }
+}
+
 TEST(Blueprint, HasTheShapesOfTheModelAndOfWhatItsLayersMake) {
   for (const std::string& name : names()) {
     if (!name.ends_with("-small")) continue;

@@ -4,21 +4,35 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "entrain/layers/layer.h"
 
 namespace entrain::models {
 
-// Examples. Dimension 0 of both tensors counts them, so a batch can be cut into those of ranks.
+// Examples. Dimension 0 of all tensors counts them, so a batch can be cut into those of ranks.
 struct Batch {
   torch::Tensor input;
-  torch::Tensor target;
+  torch::Tensor target;                  // undefined when the model has no use for one (see Model::inputs)
+  std::vector<torch::Tensor> more = {};  // what a model of the user's own takes beyond these two
 
   int64_t size() const { return input.size(0); }
   Batch narrow(int64_t begin, int64_t count) const {
-    return {input.narrow(0, begin, count), target.narrow(0, begin, count)};
+    return each([&](const torch::Tensor& tensor) { return tensor.narrow(0, begin, count); });
   }
-  Batch to(const torch::Device& device) const { return {input.to(device), target.to(device)}; }
+  Batch to(const torch::Device& device) const {
+    return each([&](const torch::Tensor& tensor) { return tensor.to(device); });
+  }
+
+ private:
+  template <typename Change>
+  Batch each(const Change& change) const {
+    Batch result{change(input), target.defined() ? change(target) : target};
+    for (const torch::Tensor& tensor : more) result.more.push_back(change(tensor));
+    return result;
+  }
 };
 
 // The loss is the mean over the batch of a loss per example, so that the mean over ranks with equally many
@@ -34,6 +48,20 @@ class Model : public torch::nn::Module {
 
   // Targets are whole numbers below this (classes, or a vocabulary's tokens); 0: they are something else.
   virtual int64_t classes() const { return 0; }
+
+  // Names of a batch's tensors, in order: input, target if there is one, more. Files of examples use them.
+  virtual std::vector<std::string> inputs() const { return {"x", "y"}; }
+
+  // What training changes, by the names of Python's state_dict: parameters, then buffers. The model's own
+  // tensors; a tied one may come under several names.
+  virtual std::vector<std::pair<std::string, torch::Tensor>> state() const {
+    std::vector<std::pair<std::string, torch::Tensor>> result;
+    for (const auto& item : named_parameters()) result.emplace_back(item.key(), item.value());
+    for (const auto& item : named_buffers()) {
+      if (item.value().defined()) result.emplace_back(item.key(), item.value());
+    }
+    return result;
+  }
 
   // Made-up examples on the CPU whose targets follow from their inputs: there is something to learn. The same
   // generator state gives the same examples.

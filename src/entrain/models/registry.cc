@@ -9,9 +9,12 @@
 #include "entrain/models/amoebanet.h"
 #include "entrain/models/bert.h"
 #include "entrain/models/cnn7.h"
+#include "entrain/models/densenet.h"
+#include "entrain/models/inception.h"
 #include "entrain/models/lstm.h"
 #include "entrain/models/ncf.h"
 #include "entrain/models/resnet.h"
+#include "entrain/models/script.h"
 #include "entrain/models/transformer.h"
 #include "entrain/models/unet.h"
 #include "entrain/models/vgg.h"
@@ -54,6 +57,14 @@ std::vector<ModelInfo> list() {
        [] {
          return make_bottleneck_resnet({.blocks = {1, 1, 3, 1}, .width = 4, .side = 32, .classes = 10});
        }},
+      {"densenet121", "DenseNet121, 224x224", [] { return make_densenet({}); }},
+      {"densenet121-small", "1, 1, 2 and 1 layers a block, growth 4, 32x32",
+       [] {
+         return make_densenet({.blocks = {1, 1, 2, 1}, .growth = 4, .side = 32, .classes = 10});
+       }},
+      {"inception-v3", "Inception v3 without auxiliary head, 299x299", [] { return make_inception_v3({}); }},
+      {"inception-v3-small", "Inception v3, 75x75, 1/16 of the width",
+       [] { return make_inception_v3({.divisor = 16, .side = 75, .classes = 10}); }},
       {"bert-3l", "BERT, 3 layers of 768", [] { return make_bert({.layers = 3}); }},
       {"bert-6l", "BERT, 6 layers of 768", [] { return make_bert({.layers = 6}); }},
       {"bert-base", "BERT, 12 layers of 768", [] { return make_bert({}); }},
@@ -139,6 +150,7 @@ std::function<std::shared_ptr<Model>()> find_maker(const std::string& name) {
   for (const ModelInfo& info : zoo()) {
     if (info.name == name) return info.make;
   }
+  if (is_script(name)) return [name] { return load_script(name); };
   std::vector<std::string> allowed = names();
   for (const ModelFamily& family : families()) {
     if (name.starts_with(family.name + ":")) {
@@ -146,7 +158,7 @@ std::function<std::shared_ptr<Model>()> find_maker(const std::string& name) {
     }
     allowed.push_back(family.usage());
   }
-  bad_input("unknown model '{}'; allowed: {}", name, fmt::join(allowed, " "));
+  bad_input("unknown model '{}'; allowed: {}, or a TorchScript file NAME.pt", name, fmt::join(allowed, " "));
 }
 
 }  // namespace

@@ -32,9 +32,9 @@ std::vector<std::string> names();
 const std::vector<ModelFamily>& families();
 
 // The model on the CPU, its parameters a function of name and seed only: the same on every rank. Seeds
-// torch's default generator. Safe to call from several threads at once. `name`: of the zoo, or of a family
-// with its sizes. Errors: InputError for an unknown name, listing the allowed ones, and for sizes that make
-// no model.
+// torch's default generator. Safe to call from several threads at once. `name`: of the zoo, of a family
+// with its sizes, or a TorchScript file (see script.h), whose parameters are those in it. Errors: InputError
+// for an unknown name, listing the allowed ones, and for sizes that make no model.
 std::shared_ptr<Model> make_model(const std::string& name, uint64_t seed);
 
 }  // namespace entrain::models

@@ -11,7 +11,6 @@
 #include "entrain/base/error.h"
 #include "entrain/base/log.h"
 #include "entrain/base/progress.h"
-#include "entrain/models/registry.h"
 #include "entrain/optim/base.h"
 #include "entrain/optim/distributed_optimizer.h"
 #include "entrain/trainer/apart_records.h"
@@ -19,6 +18,7 @@
 #include "entrain/trainer/checkpoint.h"
 #include "entrain/trainer/data/data.h"
 #include "entrain/trainer/examiner.h"
+#include "entrain/trainer/model_files.h"
 #include "entrain/trainer/steps.h"
 #include "entrain/trainer/worker_talk.h"
 
@@ -49,6 +49,7 @@ class ApartTraining {
   std::vector<torch::Tensor> mean_buffers();
   void resume();
   void save(int64_t step);
+  void save_result();
   void summarise(TrainReport& report);
   std::optional<std::string> summary() const;
   std::optional<std::string> hear(int rank);
@@ -65,6 +66,7 @@ class ApartTraining {
   std::unique_ptr<torch::optim::Optimizer> base_;
   std::unique_ptr<optim::DistributedOptimizer> rule_;
   std::unique_ptr<Data> data_;
+  bool tested_ = false;
   std::unique_ptr<Examiner> examiner_;  // rank 0, when there is something to test
   std::optional<CheckpointInfo> resumed_;
   ApartRecords records_;
@@ -84,7 +86,7 @@ ApartTraining::ApartTraining(Context& context, const TrainOptions& options)
       index_(static_cast<int>(std::find(ranks_.begin(), ranks_.end(), context.rank()) - ranks_.begin())),
       synchronous_(!settings_.asynchronous()),
       device_(options.device),
-      model_(models::make_model(options.model, options.seed)),
+      model_(initial_model(options)),
       records_(options.out, context.rank(), settings_),
       captain_(context) {
   model_->to(device_);
@@ -108,7 +110,8 @@ ApartTraining::ApartTraining(Context& context, const TrainOptions& options)
     if (resumed_->rng.size() == 1) set_rng_state(resumed_->rng[0]);
     log_info("rank {} resumed after step {}", context.rank(), resumed_->step);
   }
-  if (context.rank() == 0 && (options.test_every > 0 || !options.data.empty())) {
+  tested_ = is_tested(options, *data_);
+  if (context.rank() == 0 && tested_) {
     examiner_ = std::make_unique<Examiner>(options.model, device_, *data_);
   }
 }
@@ -150,6 +153,17 @@ void ApartTraining::save(int64_t step) {
   info.rng = {rng_state()};
   info.rule = rule_->state();
   Checkpoints(options_.out / fmt::format("worker-{}", context_.rank()), 2).save(info, *model_, *base_);
+}
+
+// The job's result is what tests test. The workers' own parameters are in their checkpoints.
+void ApartTraining::save_result() {
+  if (options_.save.empty() && options_.save_model.empty()) return;
+  if (!synchronous_ && context_.rank() != 0) return;
+  const torch::Tensor result = rule_->test_parameters();
+  if (context_.rank() != 0) return;
+  const torch::NoGradGuard no_grad;
+  x_.copy_(result);
+  save_results(*model_, options_);
 }
 
 // Synchronous rules stop together, at a step that rank 0 names: asked once a period, so that between
@@ -261,7 +275,6 @@ TrainReport ApartTraining::run() {
   Progress progress("step", options_.steps, options_.progress && context_.rank() == 0);
   begin_ = Clock::now();
   bytes_before_ = context_.transport->bytes_sent();
-  const bool tested = options_.test_every > 0 || !options_.data.empty();
   int64_t step = report.first_step;
   for (; step < options_.steps; ++step) {
     if (to_stop(step)) {
@@ -282,7 +295,8 @@ TrainReport ApartTraining::run() {
   rule_->finish();
   report.total_time = wall();
   if (options_.checkpoint_every == 0 || step % options_.checkpoint_every != 0) save(step);
-  if (tested && step > report.first_step) test(step, report);
+  if (tested_ && step > report.first_step) test(step, report);
+  save_result();
   summarise(report);
   return report;
 }

@@ -7,12 +7,12 @@
 
 #include "entrain/base/error.h"
 #include "entrain/base/progress.h"
-#include "entrain/models/registry.h"
 #include "entrain/optim/base.h"
 #include "entrain/optim/hogwild.h"
 #include "entrain/optim/worker.h"
 #include "entrain/trainer/apart_records.h"
 #include "entrain/trainer/examiner.h"
+#include "entrain/trainer/model_files.h"
 
 namespace entrain {
 namespace {
@@ -30,7 +30,7 @@ std::vector<Replica> make_replicas(const TrainOptions& options, torch::Tensor& x
   const int threads = options.optimizer.threads;
   for (int i = 0; i < threads; ++i) {
     Replica& replica = replicas[static_cast<size_t>(i)];
-    replica.model = models::make_model(options.model, options.seed);
+    replica.model = initial_model(options);
     if (i == 0) {
       x = optim::flatten(replica.model->parameters());
     } else {
@@ -96,12 +96,13 @@ TrainReport train_hogwild(Context& context, const TrainOptions& options) {
   report.comm_share = 0;
   report.bytes_sent = {0};
   report.compute_time = report.step_times.empty() ? 0 : quantile(report.step_times, 0.5);
-  if (!options.data.empty() || options.test_every > 0) {
+  if (is_tested(options, *replicas[0].data)) {
     const auto verdict = examiner.examine(x, options.bn_recompute, 0, replicas[0].model->buffers());
     report.tests.push_back(
         {made / count, report.total_time, verdict.loss, verdict.error, report.last_loss, {}, {}});
     records.test(report.tests.back());
   }
+  save_results(*replicas[0].model, options);
   return report;
 }
 

@@ -11,7 +11,6 @@
 #include "entrain/base/files.h"
 #include "entrain/base/log.h"
 #include "entrain/base/progress.h"
-#include "entrain/models/registry.h"
 #include "entrain/optim/base.h"
 #include "entrain/pipeline/partition.h"
 #include "entrain/pipeline/rank_pipeline.h"
@@ -20,6 +19,7 @@
 #include "entrain/trainer/checkpoint.h"
 #include "entrain/trainer/data/data.h"
 #include "entrain/trainer/examiner.h"
+#include "entrain/trainer/model_files.h"
 #include "entrain/trainer/pipeline_balance.h"
 #include "entrain/trainer/pipeline_state.h"
 #include "entrain/trainer/replica_sync.h"
@@ -85,7 +85,8 @@ class PipelinedTraining {
   std::unique_ptr<pipeline::Engine> engine_;
   pipeline::RankPipeline* rank_engine_ = nullptr;  // engine_, when cells are ranks
   std::unique_ptr<ReplicaSync> sync_;              // with replicas
-  std::unique_ptr<Examiner> examiner_;             // rank 0, when there is something to test
+  bool tested_ = false;
+  std::unique_ptr<Examiner> examiner_;  // rank 0, when there is something to test
   std::optional<LineLog> metrics_;
   std::vector<pipeline::DeviceTimes> times_;  // by device that is here
   std::vector<int> balance_;
@@ -99,7 +100,7 @@ PipelinedTraining::PipelinedTraining(Context& context, const TrainOptions& optio
       options_(options),
       settings_(options.optimizer),
       place_(place_of(context, options.pipeline)),
-      model_(models::make_model(options.model, options.seed)) {
+      model_(initial_model(options)) {
   const strategy::Pipeline& wanted = options.pipeline;
   if (options.seconds > 0 && (settings_.rate_schedule != "constant" || settings_.warmup > 0)) {
     bad_input("--lr-schedule {} or --warmup with --seconds in a pipeline: allowed: --steps",
@@ -150,7 +151,8 @@ PipelinedTraining::PipelinedTraining(Context& context, const TrainOptions& optio
     sync_ = std::make_unique<ReplicaSync>(context, place_.twins, options.strategy, options.seed,
                                           named(*model_, engine_->parameters()));
   }
-  if (context.rank() == 0 && (options.test_every > 0 || !options.data.empty())) {
+  tested_ = is_tested(options, *data_);
+  if (context.rank() == 0 && tested_) {
     examiner_ = std::make_unique<Examiner>(options.model, torch::kCPU, *data_);
   }
   if (context.rank() == 0 && !options.out.empty()) {
@@ -274,8 +276,12 @@ TrainReport PipelinedTraining::run() {
     progress.update(step + 1, fmt::format("loss {:.4f}", last_loss_));
   }
   report.total_time = seconds_since(begin) - paused_s;
-  if (options_.test_every > 0 || !options_.data.empty()) test(step, report.total_time, report);
+  if (tested_) test(step, report.total_time, report);
   if (options_.checkpoint_every == 0 || step % options_.checkpoint_every != 0) save(step);
+  if (!options_.save.empty() || !options_.save_model.empty()) {
+    if (place_.ranks) gather_model(context_, place_.pipeline, *rank_engine_, *model_, *optimizer_);
+    if (context_.rank() == 0) save_results(*model_, options_);
+  }
   summarise(report);
   return report;
 }

@@ -12,7 +12,6 @@
 #include "entrain/base/log.h"
 #include "entrain/base/progress.h"
 #include "entrain/base/units.h"
-#include "entrain/models/registry.h"
 #include "entrain/optim/base.h"
 #include "entrain/strategy/builders/registry.h"
 #include "entrain/trainer/apart.h"
@@ -22,6 +21,7 @@
 #include "entrain/trainer/distributed.h"
 #include "entrain/trainer/examiner.h"
 #include "entrain/trainer/hogwild_training.h"
+#include "entrain/trainer/model_files.h"
 #include "entrain/trainer/pipelined.h"
 #include "entrain/trainer/server.h"
 #include "entrain/trainer/steps.h"
@@ -45,7 +45,7 @@ std::shared_ptr<models::Model> model_on_device(const Context& context, const Tra
         "rule that trains apart (--optimizer lsgd, easgd, ...)",
         options.device, context.workers());
   }
-  auto model = models::make_model(options.model, options.seed);
+  auto model = initial_model(options);
   model->to(torch::Device(options.device));
   return model;
 }
@@ -68,7 +68,8 @@ class Training {
         distribute(context, *model_, *optimizer_,
                    {options.strategy, options.seed, options.overlap_forward, options.optimizer.clip_norm});
     restore_rng();
-    if (context.rank() == 0 && (options.test_every > 0 || !options.data.empty())) {
+    tested_ = is_tested(options, *data_);
+    if (context.rank() == 0 && tested_) {
       examiner_ = std::make_unique<Examiner>(options.model, torch::Device(options.device), *data_);
     }
   }
@@ -94,6 +95,7 @@ class Training {
   std::optional<CheckpointInfo> resumed_;
   std::optional<LineLog> metrics_;
   std::unique_ptr<Distributed> distributed_;
+  bool tested_ = false;
   std::unique_ptr<Examiner> examiner_;  // rank 0, when there is something to test
   double paused_s_ = 0;                 // in tests
   uint64_t bytes_before_ = 0;
@@ -259,9 +261,10 @@ TrainReport Training::run() {
   }
   distributed_->finish();
   report.total_time = wall();
-  if (!options_.data.empty() || options_.test_every > 0) test(step, report.total_time, report);
+  if (tested_) test(step, report.total_time, report);
   counted_steps_ = static_cast<int64_t>(report.step_times.size());
   if (options_.checkpoint_every == 0 || step % options_.checkpoint_every != 0) save(step);
+  if (context_.rank() == 0) save_results(*model_, options_);
   summarise(report, compute_times);
   return report;
 }

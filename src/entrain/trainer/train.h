@@ -1,4 +1,4 @@
-// A whole training job of a model of the zoo: what `entrain train` runs on each rank.
+// A whole training job of a model: what `entrain train` runs on each rank.
 #pragma once
 
 #include <cstdint>
@@ -34,12 +34,15 @@ struct TrainOptions {
   uint64_t seed = 0;
   bool overlap_forward = true;
   bool progress = true;
-  std::filesystem::path out;     // metrics.jsonl and checkpoints; empty: none are written
-  int64_t checkpoint_every = 0;  // steps; 0: only at the end, when there is `out`
-  std::filesystem::path resume;  // a former `out`
-  int64_t test_every = 0;        // steps between tests on held-out data; 0: at the end, when there is `data`
-  int64_t bn_recompute = 20;     // training batches that batch norm's statistics are taken from for a test
-  Pilot* pilot = nullptr;        // rank 0's; may change the strategy between any two steps
+  std::filesystem::path out;         // metrics.jsonl and checkpoints; empty: none are written
+  int64_t checkpoint_every = 0;      // steps; 0: only at the end, when there is `out`
+  std::filesystem::path resume;      // a former `out`
+  std::filesystem::path init;        // state dict to start from (safetensors, see state_dict.h)
+  std::filesystem::path save;        // the trained state dict
+  std::filesystem::path save_model;  // the trained model; for TorchScript
+  int64_t test_every = 0;     // steps between tests on held-out data; 0: at the end, when there is `data`
+  int64_t bn_recompute = 20;  // training batches that batch norm's statistics are taken from for a test
+  Pilot* pilot = nullptr;     // rank 0's; may change the strategy between any two steps
   // Between two steps: strategies to switch to, by step ("10=ps,20=allreduce").
   std::vector<std::pair<int64_t, std::string>> switches;
 };

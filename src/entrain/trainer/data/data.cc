@@ -1,5 +1,7 @@
 #include "entrain/trainer/data/data.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -7,6 +9,7 @@
 #include "entrain/base/files.h"
 #include "entrain/trainer/data/image_data.h"
 #include "entrain/trainer/data/readers.h"
+#include "entrain/trainer/data/tensor_data.h"
 #include "entrain/trainer/data/text_data.h"
 
 namespace entrain {
@@ -42,22 +45,26 @@ class SyntheticData final : public Data {
 };
 
 // "cifar10:/data/x" -> kind and path. A bare folder has the kind of what it holds.
-std::pair<std::string, fs::path> parse(const std::string& spec) {
+std::pair<std::string, fs::path> parse(const std::string& spec, const models::Model& model) {
   const size_t colon = spec.find(':');
   if (colon != std::string::npos) {
     const std::string kind = spec.substr(0, colon);
-    for (const char* known : {"cifar10", "idx", "text"}) {
+    for (const char* known : {"cifar10", "idx", "text", "tensors"}) {
       if (kind == known) return {kind, spec.substr(colon + 1)};
     }
   }
   const fs::path path = spec;
   if (fs::exists(path / "data_batch_1.bin")) return {"cifar10", path};
   if (fs::exists(path / "train-images-idx3-ubyte")) return {"idx", path};
+  if (path.extension() == ".safetensors" || fs::exists(path / (model.inputs()[0] + ".npy"))) {
+    return {"tensors", path};
+  }
   if (fs::exists(path / "train.txt") || fs::is_regular_file(path)) return {"text", path};
   bad_input(
       "--data {}: nothing known there; allowed: cifar10:FOLDER (data_batch_1.bin, ..., test_batch.bin), "
-      "idx:FOLDER (train-images-idx3-ubyte, ...), text:FILE or text:FOLDER (train.txt, test.txt)",
-      spec);
+      "idx:FOLDER (train-images-idx3-ubyte, ...), text:FILE or text:FOLDER (train.txt, test.txt), "
+      "tensors:FILE.safetensors or tensors:FOLDER (NAME.npy) with {}",
+      spec, fmt::join(model.inputs(), ", "));
 }
 
 std::vector<fs::path> cifar10_files(const fs::path& folder) {
@@ -79,7 +86,7 @@ Images read_idx_pair(const fs::path& folder, const std::string& prefix) {
 std::unique_ptr<Data> open_data(const std::string& spec, const models::Model& model,
                                 const DataOptions& options) {
   if (spec.empty()) return std::make_unique<SyntheticData>(model, options);
-  const auto [kind, path] = parse(spec);
+  const auto [kind, path] = parse(spec, model);
   if (kind == "cifar10") {
     return make_image_data(read_cifar10(cifar10_files(path)), read_cifar10({path / "test_batch.bin"}), model,
                            options);
@@ -87,6 +94,7 @@ std::unique_ptr<Data> open_data(const std::string& spec, const models::Model& mo
   if (kind == "idx") {
     return make_image_data(read_idx_pair(path, "train"), read_idx_pair(path, "t10k"), model, options);
   }
+  if (kind == "tensors") return make_tensor_data(path, model, options);
   return make_text_data(path, model, options);
 }
 

@@ -3,9 +3,11 @@
 //   --data              what is read                                              for models with
 //   (none)              the model's own synthetic batches                         anything
 //   cifar10:FOLDER      data_batch_*.bin, test_batch.bin (CIFAR-10, binary)       3-channel images
-//   idx:FOLDER          train-images-idx3-ubyte, ... (MNIST and kin)              images; 1 channel is
-//   repeated text:FILE|FOLDER    words, the commonest as tokens; train.txt, test.txt       tokens (language
-//   models) FOLDER              whichever of these is found there
+//   idx:FOLDER          train-images-idx3-ubyte, ... (MNIST and kin)              images
+//   text:FILE|FOLDER    words, the commonest as tokens; train.txt, test.txt       tokens (language models)
+//   tensors:FILE        safetensors: x, y (as forward names them), test_x, ...    anything
+//   tensors:FOLDER      the same as NumPy's x.npy, y.npy, test_x.npy, ...         anything
+//   FOLDER, FILE        whichever of these is found there
 #pragma once
 
 #include <cstdint>
@@ -32,7 +34,7 @@ class Data {
   virtual ~Data() = default;
   virtual models::Batch training(int64_t step) = 0;
   virtual int64_t steps_per_epoch() const = 0;
-  // The held-out examples, in order and unchanged; the last batch may be smaller.
+  // The held-out examples, in order and unchanged; the last batch may be smaller. 0: there are none.
   virtual int64_t test_batches() const = 0;
   virtual models::Batch test(int64_t index) = 0;
 };

@@ -10,6 +10,8 @@
 #include "entrain/models/registry.h"
 #include "entrain/trainer/data/readers.h"
 #include "entrain/trainer/data/shares.h"
+#include "entrain/trainer/safetensors.h"
+#include "entrain/trainer/state_dict.h"
 #include "support/temp_dir.h"
 
 namespace entrain {
@@ -126,6 +128,83 @@ TEST(Data, WhatDoesNotFitIsRefusedInOneLine) {
             std::string::npos);
   EXPECT_NE(refusal(dir.path().string(), "lstm-small").find("holds images"), std::string::npos);
   EXPECT_NE(refusal("text:/nowhere/at.txt", "lstm-small").find("/nowhere/at.txt"), std::string::npos);
+}
+
+// As numpy.save writes it.
+std::string npy(const std::string& descr, const std::string& shape, const std::string& bytes) {
+  const std::string dict =
+      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", descr, shape);
+  const char version_and_length[] = {1, 0, 118, 0};
+  std::string content = "\x93NUMPY";
+  content.append(version_and_length, sizeof(version_and_length));
+  content.append(fmt::format("{:<117}\n", dict));
+  return content.append(bytes);
+}
+
+std::string doubles(int count) {
+  std::string bytes;
+  for (int i = 0; i < count; ++i) {
+    const double value = i;
+    bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
+  return bytes;
+}
+
+TEST(Data, TensorsOfTheUsersOwnAreReadByTheModelsNames) {
+  const test::TempDir dir;
+  write(dir.path() / "x.npy", npy("<f8", "(6, 2)", doubles(12)));
+  write(dir.path() / "y.npy", npy("|u1", "(6,)", std::string("\0\1\2\3\4\5", 6)));
+  write(dir.path() / "test_x.npy", npy("<f8", "(3, 2)", doubles(6)));
+  write(dir.path() / "test_y.npy", npy("|u1", "(3,)", "abc"));
+  const auto model = models::make_model("cnn7-small", 0);  // any whose parameters are float
+  DataOptions options;
+  options.batch_size = 2;
+  const auto data = open_data(dir.path().string(), *model, options);
+  EXPECT_EQ(data->steps_per_epoch(), 3);
+  const auto batch = data->training(1);
+  EXPECT_EQ(batch.input.scalar_type(), torch::kFloat32);
+  for (int64_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(batch.input[i][0].item<double>(), 2 * batch.target[i].item<double>()) << "rows stay together";
+  }
+  EXPECT_EQ(data->test_batches(), 2);
+  EXPECT_EQ(data->test(1).size(), 1);
+
+  write_safetensors(dir.path() / "d.safetensors",
+                    {{}, {{"x", torch::rand({4, 2})}, {"y", torch::ones({4})}}, {}});
+  const auto other = open_data((dir.path() / "d.safetensors").string(), *model, options);
+  EXPECT_EQ(other->steps_per_epoch(), 2);
+  EXPECT_EQ(other->test_batches(), 0) << "nothing is held out unasked";
+}
+
+TEST(Data, BadTensorsAreRefused) {
+  const test::TempDir dir;
+  const auto said = [&](const std::string& x) {
+    write(dir.path() / "x.npy", x);
+    return refusal(dir.path().string(), "cnn7-small");
+  };
+  EXPECT_NE(said(npy("<f8", "(6, 2)", doubles(12))).find("no y there; the model takes x, y"),
+            std::string::npos);
+  write(dir.path() / "y.npy", npy("|u1", "(6,)", "abcdef"));
+  EXPECT_NE(said("junk").find("no .npy file"), std::string::npos);
+  EXPECT_NE(said(npy("<c8", "(6,)", "")).find("kind '<c8'"), std::string::npos);
+  EXPECT_NE(said(npy("<f8", "(7, 2)", doubles(12))).find("96 bytes for 14 numbers"), std::string::npos);
+  EXPECT_NE(said(npy("<f8", "(9223372036854775807, 4)", "")).find("shape cannot be read"), std::string::npos);
+  EXPECT_NE(said(npy("<f8", "(5, 2)", doubles(10))).find("y is [6], but x has [5, 2]"), std::string::npos);
+  EXPECT_NE(said(npy("<f8", "(1, 2)", doubles(2)).substr(0, 30)).find("beyond the file's end"),
+            std::string::npos);
+}
+
+TEST(StateDict, GoesOutAndInAndRefusesAnotherModels) {
+  const test::TempDir dir;
+  const auto path = dir.path() / "s.safetensors";
+  const auto a = models::make_model("resnet20-small", 1), b = models::make_model("resnet20-small", 2);
+  a->buffers()[0].fill_(3);
+  save_state_dict(*a, path);
+  load_state_dict(*b, path);
+  const auto want = a->state(), got = b->state();
+  for (size_t i = 0; i < want.size(); ++i)
+    EXPECT_TRUE(torch::equal(want[i].second, got[i].second)) << want[i].first;
+  EXPECT_THROW(load_state_dict(*models::make_model("cnn7-small", 1), path), InputError);
 }
 
 }  // namespace

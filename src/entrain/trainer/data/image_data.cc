@@ -83,7 +83,8 @@ class ImageData final : public Data {
 std::unique_ptr<Data> make_image_data(Images training, Images test, const models::Model& model,
                                       const DataOptions& options) {
   auto generator = at::detail::createCPUGenerator(0);
-  const auto wanted = model.synthetic(1, generator).input.sizes().vec();
+  const models::Batch example = model.synthetic(1, generator);
+  const auto wanted = example.input.sizes().vec();
   if (wanted.size() != 4)
     bad_input("--data holds images; this model takes inputs of {} dimensions", wanted.size() - 1);
   for (Images* images : {&training, &test}) {
@@ -97,7 +98,9 @@ std::unique_ptr<Data> make_image_data(Images training, Images test, const models
               wanted[1], wanted[2], wanted[3]);
   }
   const int64_t highest = std::max(training.labels.max().item<int64_t>(), test.labels.max().item<int64_t>());
-  if (highest >= model.classes()) {
+  if (!example.target.defined() || example.target.dim() != 1)
+    bad_input("--data has labels; this model's targets are none");
+  if (model.classes() > 0 && highest >= model.classes()) {
     bad_input("--data has a label {}; this model knows 0 to {}", highest, model.classes() - 1);
   }
   if (shape[0] < options.batch_size * options.workers) {

@@ -65,8 +65,12 @@ std::unique_ptr<Data> make_text_data(const fs::path& path, const models::Model& 
                                      const DataOptions& options) {
   auto generator = at::detail::createCPUGenerator(0);
   const auto sample = model.synthetic(1, generator);
-  if (sample.input.dim() != 2 || sample.target.sizes() != sample.input.sizes() || model.classes() < 2) {
+  if (sample.input.dim() != 2 || !sample.target.defined() || sample.target.sizes() != sample.input.sizes()) {
     bad_input("--data holds text; this model is no language model");
+  }
+  if (model.classes() < 2) {
+    bad_input(
+        "--data holds text; the model must say how many tokens it knows, in an int attribute `classes`");
   }
   const int64_t length = sample.input.size(1);
   const auto [training, test] = read_text(path);

@@ -1,0 +1,41 @@
+# cmake --install BUILD --prefix P: headers, libraries, the program, and what find_package(entrain) reads.
+# A program links entrain::entrain; nothing else is needed.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+add_library(entrain_public INTERFACE)
+target_link_libraries(entrain_public INTERFACE entrain_trainer)
+target_compile_features(entrain_public INTERFACE cxx_std_20)
+set_target_properties(entrain_public PROPERTIES EXPORT_NAME entrain)
+add_library(entrain::entrain ALIAS entrain_public)
+
+# All modules: static libraries need those below them. Generated headers are nobody's but ours.
+get_property(modules GLOBAL PROPERTY ENTRAIN_MODULES)
+set(libraries ${modules})
+foreach(module IN LISTS modules)
+  get_target_property(linked ${module} INTERFACE_LINK_LIBRARIES)
+  foreach(library IN LISTS linked)
+    if(library MATCHES "^entrain_.*_proto$")
+      list(APPEND libraries ${library})
+      set(here "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated>")
+      set_target_properties(${library} PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${here}"
+                            INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${here}")
+    elseif(library MATCHES "MPI::")
+      set(ENTRAIN_WITH_MPI ON)
+    endif()
+  endforeach()
+endforeach()
+list(REMOVE_DUPLICATES libraries)
+
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/entrain)
+install(TARGETS ${libraries} entrain_public EXPORT entrain ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(EXPORT entrain NAMESPACE entrain:: FILE entrain-targets.cmake DESTINATION ${package})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/entrain DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h")
+set_target_properties(entrain PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)  # a libtorch of one's own is found
+install(TARGETS entrain RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+
+configure_file(${CMAKE_CURRENT_LIST_DIR}/entrain-config.cmake.in ${PROJECT_BINARY_DIR}/entrain-config.cmake @ONLY)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/entrain-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/entrain-config.cmake ${PROJECT_BINARY_DIR}/entrain-config-version.cmake
+        DESTINATION ${package})
