@@ -254,6 +254,9 @@ bool record_breakdown(const Command& command) {
 int run(Command& command) {
   command.tune.search.mode = tuner::mode_from(command.mode);
   command.tune.search.sampler.compressors.clear();
+  if (!command.compressors.empty() && (command.mode == "published" || command.mode == "random-published")) {
+    bad_input("--compress with --mode {}: its space has no compressors; allowed: own, random", command.mode);
+  }
   for (const auto& text : command.compressors) {
     command.tune.search.sampler.compressors.push_back(strategy::parse_compression(text));
   }

@@ -77,6 +77,7 @@ class ScriptModel final : public Model {
 
   void read_forward();
   void adopt(torch::nn::Module& mirror, const torch::jit::Module& script, std::set<const void*>& seen);
+  void lend_buffers();
   void take_back_buffers();
 
   std::string name_;
@@ -124,16 +125,21 @@ void ScriptModel::adopt(torch::nn::Module& mirror, const torch::jit::Module& scr
   }
 }
 
-// A script may put another tensor where a buffer was (batch norm counts its batches so): its value goes into
-// the tensor that others hold.
+// A script may change a buffer, or put another tensor where it was (batch norm counts its batches so), after
+// autograd has saved it for backward. So forward works on copies, and their values go into the tensors that
+// others hold.
+void ScriptModel::lend_buffers() {
+  const torch::NoGradGuard no_grad;
+  for (Place& place : buffers_) place.object->setSlot(place.slot, place.buffer.clone());
+}
+
 void ScriptModel::take_back_buffers() {
   const torch::NoGradGuard no_grad;
   for (Place& place : buffers_) {
-    const c10::IValue& now = place.object->getSlot(place.slot);
-    if (!now.isTensor() || now.toTensor().is_same(place.buffer)) continue;
-    if (now.toTensor().sizes() == place.buffer.sizes()) {
+    const c10::IValue now = place.object->getSlot(place.slot);
+    if (now.isTensor() && now.toTensor().sizes() == place.buffer.sizes()) {
       place.buffer.copy_(now.toTensor());
-    } else {
+    } else if (now.isTensor()) {
       place.buffer.set_data(now.toTensor().detach());
     }
     place.object->setSlot(place.slot, place.buffer);
@@ -152,9 +158,11 @@ torch::Tensor ScriptModel::loss(const Batch& batch) {
               fmt::join(inputs_, ", "), tensors.size(), fmt::join(shapes, ", "));
   }
   torch::Tensor result;
+  lend_buffers();
   try {
     result = script_.forward({tensors.begin(), tensors.end()}).toTensor();
   } catch (const std::exception& error) {
+    take_back_buffers();
     bad_input("--model {}: forward failed on {}: {}", name_, fmt::join(shapes, ", "), short_reason(error));
   }
   take_back_buffers();

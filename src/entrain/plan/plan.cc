@@ -100,6 +100,11 @@ class Making {
     Message message;
   };
 
+  // A worker that trains alone sends nothing, so there is nothing to compress.
+  strategy::Compressor used(strategy::Compressor compressor) const {
+    return cluster_.workers() > 1 ? compressor : strategy::Compressor::kNone;
+  }
+
   static Exchange exchange_of(strategy::Compressor compressor) {
     if (compressor == strategy::Compressor::kPowerSgd) return Exchange::kLowRank;
     if (compressor == strategy::Compressor::kTopK) return Exchange::kTopK;
@@ -134,13 +139,13 @@ class Making {
     Message message = start(slice, priority, sparse ? Exchange::kSparseServer : Exchange::kDense);
     message.root = cluster_.first_rank(cluster_.find(server.destination));
     if (!sparse) message.schedule = topologies_.parameter_server(server);
-    message.compressor = server.compressor;
+    message.compressor = used(server.compressor);
     push(std::move(message), sparse ? "row push and pull" : "push and pull");
   }
 
   void add(const Slice& slice, int priority, const strategy::AllReduce& choice) {
-    Message message = start(slice, priority, exchange_of(choice.compressor));
-    message.compressor = choice.compressor;
+    Message message = start(slice, priority, exchange_of(used(choice.compressor)));
+    message.compressor = used(choice.compressor);
     message.rank = choice.rank;
     message.share = choice.share;
     const auto [found, inserted] = groups_.try_emplace(choice.group, Merged{choice, message});

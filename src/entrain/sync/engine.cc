@@ -97,8 +97,12 @@ void Engine::start_message(size_t m) {
     for (const auto& slice : plan_.messages[m].slices) gradients.push_back(variables_[slice.variable].grad());
   }
   under_way_[m] = true;
-  synchronizers_[m]->start(tag_of(step_, m), std::move(gradients),
-                           [this, m](std::exception_ptr error) { message_done(m, error); });
+  try {
+    synchronizers_[m]->start(tag_of(step_, m), std::move(gradients),
+                             [this, m](std::exception_ptr error) { message_done(m, error); });
+  } catch (...) {  // out of memory, say
+    message_done(m, std::current_exception());
+  }
 }
 
 void Engine::message_done(size_t m, std::exception_ptr error) {

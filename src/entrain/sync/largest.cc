@@ -26,20 +26,26 @@ float threshold(const float* values, int64_t n, int64_t k) {
   return *place;
 }
 
+torch::Tensor exact(const torch::Tensor& values, int64_t k) {
+  return std::get<0>(std::get<1>(values.abs().topk(k, 0, true, false)).sort());
+}
+
 }  // namespace
 
 torch::Tensor largest(const torch::Tensor& values, int64_t k) {
   const int64_t n = values.numel();
   if (n <= kSmall || k * 4 > n) {
-    return std::get<0>(std::get<1>(values.abs().topk(k, 0, true, false)).sort());
+    return exact(values, k);
   }
   const float* data = values.data_ptr<float>();
   const float least = threshold(data, n, k);
   std::vector<int64_t> found;
   found.reserve(static_cast<size_t>(2 * k));
   for (int64_t i = 0; i < n && static_cast<int64_t>(found.size()) < 2 * k; ++i) {
-    if (std::abs(data[i]) >= least) found.push_back(i);
+    if (std::abs(data[i]) >= least && data[i] != 0) found.push_back(i);
   }
+  // Too many are as large as that: which of them are the largest?
+  if (static_cast<int64_t>(found.size()) == 2 * k) return exact(values, k);
   if (found.empty()) found.push_back(values.abs().argmax().item<int64_t>());  // NaN only, say
   return torch::tensor(found, torch::kInt64);
 }

@@ -70,6 +70,7 @@ TrainReport train_hogwild(Context& context, const TrainOptions& options) {
   const int64_t steps = options.steps * count;
   ApartRecords records(options.out, 0, options.optimizer);
   Examiner examiner(options.model, torch::kCPU, *replicas[0].data);
+  const bool tested = is_tested(options, *replicas[0].data);
   TrainReport report;
   std::atomic<bool> stop = false;
   Progress progress("step", steps, options.progress);
@@ -96,7 +97,7 @@ TrainReport train_hogwild(Context& context, const TrainOptions& options) {
   report.comm_share = 0;
   report.bytes_sent = {0};
   report.compute_time = report.step_times.empty() ? 0 : quantile(report.step_times, 0.5);
-  if (is_tested(options, *replicas[0].data)) {
+  if (tested) {
     const auto verdict = examiner.examine(x, options.bn_recompute, 0, replicas[0].model->buffers());
     report.tests.push_back(
         {made / count, report.total_time, verdict.loss, verdict.error, report.last_loss, {}, {}});

@@ -15,7 +15,8 @@ strategy::Strategy strategy_for(const std::string& name_or_file, const graph::Gr
                                 const cluster::Cluster& cluster, uint64_t seed) {
   const strategy::Named named = strategy::parse_name(name_or_file);
   if (named.is_builder()) return strategy::load_or_build(name_or_file, graph, cluster, seed);
-  strategy::Strategy strategy = strategy::compressed(strategy::load(named.base), graph, named.compression);
+  strategy::Strategy strategy = strategy::load(named.base);
+  if (named.compression) strategy = strategy::compressed(std::move(strategy), graph, *named.compression);
   std::erase_if(strategy.variables, [&](const auto& variable) { return graph.find(variable.name) < 0; });
   strategy::validate(strategy, graph, cluster);
   return strategy;

@@ -83,7 +83,9 @@ std::string bind_for(const std::string& address) {
 // Where the ranks of another launcher meet: as ENTRAIN_RENDEZVOUS says, else at `found`.
 void meet_at(const Reader& in, const Endpoint& found, const std::string& job_id, LaunchEnvironment& launch) {
   JobEnvironment& job = launch.job;
-  job.rendezvous = in.get("ENTRAIN_RENDEZVOUS", found.text());
+  Endpoint place = found;
+  if (place.address == "localhost") place.address = "127.0.0.1";  // it may mean ::1 as well
+  job.rendezvous = in.get("ENTRAIN_RENDEZVOUS", place.text());
   const Endpoint endpoint = parse_endpoint(job.rendezvous, "ENTRAIN_RENDEZVOUS");
   job.token = token_from(in, launch.launcher, job_id, job.rendezvous);
   job.bind_address = bind_for(endpoint.address);
@@ -162,9 +164,10 @@ Launcher find_launcher(const Reader& in) {
   if (in.has("RANK") && in.has("WORLD_SIZE")) return Launcher::kTorchrun;
   if (in.has("OMPI_COMM_WORLD_RANK")) return Launcher::kOpenMpi;
   // A batch script has SLURM_PROCID=0 and all of SLURM_NTASKS, but is no rank: only steps of srun have these.
-  if (in.has("SLURM_PROCID") && (in.has("SLURM_STEP_ID") || in.has("SLURM_STEP_NODELIST"))) {
-    return Launcher::kSlurm;
-  }
+  // Nor is a shell in a step of one task (srun --pty bash): what is started there may have ranks of its own.
+  const bool step = in.has("SLURM_STEP_ID") || in.has("SLURM_STEP_NODELIST");
+  const bool alone = in.get("SLURM_STEP_NUM_TASKS", in.get("SLURM_NTASKS")) == "1";
+  if (in.has("SLURM_PROCID") && step && !alone) return Launcher::kSlurm;
   return Launcher::kNone;
 }
 

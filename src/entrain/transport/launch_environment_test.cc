@@ -61,6 +61,16 @@ TEST(LaunchEnvironment, IsNoRankWithoutALauncher) {
 }
 
 // `entrain train` in a batch script starts its own ranks there: the script itself is none.
+TEST(LaunchEnvironment, AShellInAStepOfSlurmIsNoRank) {
+  EXPECT_EQ(read(with(kSlurm, {{"SLURM_STEP_NUM_TASKS", "1"}})).launcher, Launcher::kNone);
+}
+
+TEST(LaunchEnvironment, LocalhostIsOneAddress) {
+  const LaunchEnvironment launch =
+      read({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "2900"}});
+  EXPECT_EQ(parse_endpoint(launch.job.rendezvous, "t").address, "127.0.0.1");
+}
+
 TEST(LaunchEnvironment, ABatchScriptOfSlurmIsNoRank) {
   EXPECT_FALSE(
       read({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "a"}})

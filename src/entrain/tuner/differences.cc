@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "entrain/simulator/parts.h"
+#include "entrain/strategy/compression.h"
 
 namespace entrain::tuner {
 namespace {
@@ -97,6 +98,8 @@ std::string_view name_of(Aspect aspect) {
       return "topology";
     case Aspect::kRingOrder:
       return "ring order";
+    case Aspect::kCompressor:
+      return "compressor";
     case Aspect::kPriorities:
       return "priorities";
   }
@@ -162,6 +165,7 @@ void Comparison::compare(Pair& pair, bool big) const {
     const auto& other = std::get<ParameterServer>(pair.base->synchronizer);
     note(!same_placement(*server, other), Aspect::kPlacement);
     note(server->local_replication != other.local_replication, Aspect::kLocalSums);
+    note(server->compressor != other.compressor, Aspect::kCompressor);
   } else if (const auto* reduce = std::get_if<AllReduce>(&pair.own->synchronizer)) {
     const auto& other = std::get<AllReduce>(pair.base->synchronizer);
     note(companions(own_groups_, *pair.own, pair.variable) !=
@@ -169,6 +173,7 @@ void Comparison::compare(Pair& pair, bool big) const {
          Aspect::kMergeGroups);
     note(reduce->topology != other.topology, Aspect::kTopology);
     note(listed(reduce->ring_order) != listed(other.ring_order), Aspect::kRingOrder);
+    note(compression_of(*reduce) != compression_of(other), Aspect::kCompressor);
   }
   note(strategy_.variables[pair.config].partition != base_of_[pair.variable]->partition, Aspect::kPartition);
   note(pair.own->priority.value_or(pair.variable) != pair.base->priority.value_or(pair.variable),
@@ -177,7 +182,7 @@ void Comparison::compare(Pair& pair, bool big) const {
 
 double Comparison::distance() const {
   // What a part can differ in besides its kind, by kind; partition and priority in each.
-  constexpr std::array kFacets{4.0, 5.0, 2.0};
+  constexpr std::array kFacets{5.0, 6.0, 2.0};
   double differing = 0, total = 0;
   for (const Pair& pair : pairs_) {
     const bool another =
@@ -256,7 +261,12 @@ Strategy Comparison::undone(Aspect aspect) const {
   }
   FreshGroups<std::pair<size_t, int>> adopted_groups(strategy_);  // by kind and number in the baseline
   // Parts that shall be one message must agree in the rest; what does not gets a group of its own.
-  using Key = std::tuple<bool, int, int, strategy::Topology, std::vector<int>>;
+  using Key =
+      std::tuple<bool, int, int, strategy::Topology, std::vector<int>, strategy::Compressor, int, double>;
+  const auto key_of = [](bool alone, int variable, int group, const AllReduce& rest) {
+    return Key{alone,           variable,        group,     rest.topology,
+               rest.ring_order, rest.compressor, rest.rank, rest.share};
+  };
   FreshGroups<Key> groups(strategy_);
   for (const Pair& pair : pairs_) {
     Part& part = result.variables[pair.config].parts[pair.part];
@@ -266,13 +276,14 @@ Strategy Comparison::undone(Aspect aspect) const {
     if (reduce != nullptr && other != nullptr) {
       if (aspect == Aspect::kMergeGroups) {
         const bool alone = companions(base_groups_, *pair.base, pair.variable).empty();
-        const Key key = alone ? Key{true, pair.variable, reduce->group, reduce->topology, reduce->ring_order}
-                              : Key{false, 0, other->group, reduce->topology, reduce->ring_order};
-        reduce->group = groups.of(key);
-      } else if (aspect == Aspect::kTopology || aspect == Aspect::kRingOrder) {
+        reduce->group = groups.of(alone ? key_of(true, pair.variable, reduce->group, *reduce)
+                                        : key_of(false, 0, other->group, *reduce));
+      } else if (aspect == Aspect::kTopology || aspect == Aspect::kRingOrder ||
+                 aspect == Aspect::kCompressor) {
         if (aspect == Aspect::kTopology) reduce->topology = other->topology;
         if (aspect == Aspect::kRingOrder) reduce->ring_order = other->ring_order;
-        reduce->group = groups.of({false, 0, reduce->group, reduce->topology, reduce->ring_order});
+        if (aspect == Aspect::kCompressor) set_compression(part.synchronizer, compression_of(*other));
+        reduce->group = groups.of(key_of(false, 0, reduce->group, *reduce));
       }
     }
     if (!pair.differs_in(aspect)) continue;
@@ -281,6 +292,8 @@ Strategy Comparison::undone(Aspect aspect) const {
       part.priority = pair.base->priority;
     } else if (aspect == Aspect::kPlacement) {
       server->destination = std::get<ParameterServer>(pair.base->synchronizer).destination;
+    } else if (aspect == Aspect::kCompressor && server != nullptr) {
+      server->compressor = std::get<ParameterServer>(pair.base->synchronizer).compressor;
     } else if (aspect == Aspect::kLocalSums) {
       server->local_replication = std::get<ParameterServer>(pair.base->synchronizer).local_replication;
     } else if (aspect == Aspect::kBigSynchronizers || aspect == Aspect::kSmallSynchronizers) {

@@ -21,12 +21,13 @@ enum class Aspect {
   kMergeGroups,         // which variables travel in one message
   kTopology,            // of an all-reduce
   kRingOrder,
+  kCompressor,
   kPriorities,
 };
 inline constexpr std::array kAspects{
-    Aspect::kBigSynchronizers, Aspect::kSmallSynchronizers, Aspect::kPlacement,
-    Aspect::kLocalSums,        Aspect::kPartition,          Aspect::kMergeGroups,
-    Aspect::kTopology,         Aspect::kRingOrder,          Aspect::kPriorities};
+    Aspect::kBigSynchronizers, Aspect::kSmallSynchronizers, Aspect::kPlacement, Aspect::kLocalSums,
+    Aspect::kPartition,        Aspect::kMergeGroups,        Aspect::kTopology,  Aspect::kRingOrder,
+    Aspect::kCompressor,       Aspect::kPriorities};
 std::string_view name_of(Aspect aspect);
 
 struct Difference {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 
 namespace entrain::tuner {
@@ -47,12 +48,14 @@ struct Hash {
   void add(const strategy::ParameterServer& s) {
     add(s.destination);
     add(static_cast<uint64_t>(s.local_replication) | static_cast<uint64_t>(s.sync) << 1);
-    add(static_cast<uint64_t>(s.staleness));
+    add(static_cast<uint64_t>(s.staleness) | static_cast<uint64_t>(s.compressor) << 32);
   }
   void add(const strategy::AllReduce& s) {
     add(static_cast<uint64_t>(s.topology) | static_cast<uint64_t>(s.compressor) << 8);
     add(static_cast<uint64_t>(s.group));
     for (const int host : s.ring_order) add(static_cast<uint64_t>(host));
+    if (s.compressor == strategy::Compressor::kPowerSgd) add(static_cast<uint64_t>(s.rank));
+    if (s.compressor == strategy::Compressor::kTopK) add(std::bit_cast<uint64_t>(s.share));
   }
   void add(const strategy::AllGather& s) { add(static_cast<uint64_t>(s.group)); }
 };

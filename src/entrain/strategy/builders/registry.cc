@@ -87,8 +87,8 @@ Strategy load_or_build(const std::string& name_or_file, const graph::Graph& grap
                        const cluster::Cluster& cluster, uint64_t seed) {
   const Named named = parse_name(name_or_file);
   Strategy strategy = named.is_builder() ? build(named.base, graph, cluster, seed) : load_file(named.base);
-  if (named.compression.compressor != Compressor::kNone) {
-    strategy = compressed(std::move(strategy), graph, named.compression);
+  if (named.compression) {
+    strategy = compressed(std::move(strategy), graph, *named.compression);
     strategy.id = name_or_file;
   }
   try {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,8 +30,8 @@ Strategy build(std::string_view name, const graph::Graph& graph, const cluster::
 
 // "ps+fp16" in its parts. Without a compressor's name behind the last '+' there is none: files may hold one.
 struct Named {
-  std::string base;  // a builder's name, or a file
-  Compression compression;
+  std::string base;                        // a builder's name, or a file
+  std::optional<Compression> compression;  // unset: as it is; "+none" takes one away
   bool is_builder() const;
 };
 Named parse_name(const std::string& name_or_file);

@@ -47,8 +47,9 @@ void MpiRank::fail(std::exception_ptr error) {
       }
     }
   }
-  for (int peer = 0; peer < size(); ++peer) tell(peer, error);
+  // First those who wait here: telling others may fail, too.
   for (Done& done : doomed) done({.peer = kAnyPeer, .payload = {}, .error = error});
+  for (int peer = 0; peer < size(); ++peer) tell(peer, error);
 }
 
 // A failure that is one peer's: the job's, or where losses are tolerated, only that peer's.

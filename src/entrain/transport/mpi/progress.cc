@@ -240,6 +240,7 @@ void MpiRank::receive_body(int peer, const std::shared_ptr<Incoming>& incoming,
   incoming->parts = parts.size();
   for (const auto& part : parts) {
     requests_.recv(peer, kBodyTag, part, [this, incoming] {
+      peers_[incoming->peer]->heard = Clock::now();  // a long body is no silence
       if (--incoming->parts == 0) on_body(incoming);
     });
   }

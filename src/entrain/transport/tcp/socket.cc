@@ -20,9 +20,9 @@ namespace {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
-AddressList resolve(const Endpoint& endpoint, int flags) {
+AddressList resolve(const Endpoint& endpoint, int flags, int family = AF_UNSPEC) {
   addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
+  hints.ai_family = family;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = flags | AI_NUMERICSERV;
   addrinfo* found = nullptr;
@@ -122,13 +122,15 @@ Endpoint remote_endpoint(const Fd& socket) {
 
 Fd connect_to(const Endpoint& endpoint, const std::string& bind_address, Deadline deadline,
               std::string& error) {
-  const AddressList addresses = resolve(endpoint, 0);
+  // A name may have addresses of both families: what connects must be of the family it is bound to.
+  const AddressList own =
+      bind_address.empty() ? AddressList(nullptr, ::freeaddrinfo) : resolve({bind_address, 0}, AI_PASSIVE);
+  const AddressList addresses = resolve(endpoint, 0, own ? own->ai_family : AF_UNSPEC);
   const addrinfo& a = *addresses;
   Fd socket(::socket(a.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) fail_errno("cannot create a socket");
-  if (!bind_address.empty()) {
+  if (own) {
     set_option(socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
-    const AddressList own = resolve({bind_address, 0}, AI_PASSIVE);
     if (::bind(socket.get(), own->ai_addr, own->ai_addrlen) != 0) {
       fail_errno(fmt::format("cannot connect to {} from the address {}", endpoint.text(), bind_address));
     }
