@@ -59,7 +59,8 @@ void print_reason(const std::vector<Row>& rows, const cluster::Cluster& cluster,
     fmt::print("All-reduce, the fixed choice of DDP and Horovod, takes {:.2f}x as long: {}.\n",
                reference->median / best.median, explain(reference->bound, cluster));
   }
-  fmt::print("No strategy can be faster than {} on these links.\n", format_seconds(best_bound));
+  fmt::print("No strategy can be faster than {} on these links without compressing gradients.\n",
+             format_seconds(best_bound));
 }
 
 void print_table(const Comparison& comparison, const cluster::Cluster& cluster) {

@@ -178,7 +178,8 @@ void print_table(const nlohmann::json& j) {
   }
   const double possible = j["speedup_possible"].get<double>();
   fmt::print(
-      "\nComputing takes {}, and no strategy can be faster than {} on these links and hosts: {} over {}.\n",
+      "\nComputing takes {}, and without compression no strategy can be faster than {} on these links and "
+      "hosts: {} over {}.\n",
       format_seconds(j["compute_s"].get<double>()), format_seconds(j["bound_s"].get<double>()),
       possible > 1 ? fmt::format("{:.2f}x is the most possible", possible) : "nothing is to be gained",
       j["best_baseline"].get<std::string>());
