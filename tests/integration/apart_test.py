@@ -54,9 +54,10 @@ class Apart(unittest.TestCase):
         for rule in ASYNCHRONOUS:
             with self.subTest(rule):
                 out = self.folder / rule
-                result(run(*self.train(rule, out, 100000, "--seconds", 1)))
+                # A low rate, as in lose_a_worker: how many steps fit into a second is the machine's affair.
+                result(run(*self.train(rule, out, 100000, "--seconds", 1, lr=0.002)))
                 steps = [int(newest_checkpoint(out / f"worker-{k}").stem.split("-")[1]) for k in range(3)]
-                resumed = result(run(*self.train(rule, out, max(steps) + 20, "--resume", out)))
+                resumed = result(run(*self.train(rule, out, max(steps) + 20, "--resume", out, lr=0.002)))
                 self.assertEqual(resumed["first_step"], steps[0])
 
     def test_another_run_in_the_folder_is_refused_before_it_starts(self):
