@@ -84,7 +84,7 @@ class Proposer {
       if (trial.ok()) good.push_back(&trial);
     }
     std::sort(good.begin(), good.end(),
-              [](const auto* a, const auto* b) { return a->median() < b->median(); });
+              [](const auto* a, const auto* b) { return a->step_s() < b->step_s(); });
     good.resize((good.size() + 3) / 4);
     return good;
   }
@@ -161,14 +161,14 @@ void collect(const Command& command, const Context& context, StandingJob& job) {
   const auto start = Clock::now();
   double best = 0;
   for (const auto& trial : domain.trials) {
-    if (trial.ok() && (best == 0 || trial.median() < best)) best = trial.median();
+    if (trial.ok() && (best == 0 || trial.step_s() < best)) best = trial.step_s();
   }
   while (static_cast<int>(domain.trials.size()) < wanted && interrupted == 0) {
     if (command.minutes > 0 && seconds_since(start) > command.minutes * 60) break;
     dataset::Trial trial = run_trial(job, proposer.next(), command.measure, best);
     trial.number = static_cast<int>(domain.trials.size());
     log.append(domain.name, trial);
-    if (trial.ok() && (best == 0 || trial.median() < best)) best = trial.median();
+    if (trial.ok() && (best == 0 || trial.step_s() < best)) best = trial.step_s();
     domain.trials.push_back(std::move(trial));
     progress.update(static_cast<int64_t>(domain.trials.size()), fmt::format("best {}", format_seconds(best)));
   }

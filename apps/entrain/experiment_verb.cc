@@ -89,6 +89,7 @@ int finish(const Command& command, const ExperimentReport& report) {
 std::vector<std::string> all_simulators() {
   std::vector<std::string> names = {"repeats", "published-sum", "published-max", "event"};
   for (const auto& ranker : simulator::ranker_names()) names.emplace_back(ranker);
+  names.emplace_back("boosted+others");
   return names;
 }
 

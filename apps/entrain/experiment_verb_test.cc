@@ -100,13 +100,13 @@ TEST_F(ExperimentVerb, RankingReportsEverySimulatorByModelClusterAndDomain) {
   EXPECT_THAT(text, HasSubstr("±"));
   const Json json = Json::parse(read_file(in("out/ranking.json")));
   EXPECT_EQ(json.at("seeds"), 3);
-  EXPECT_EQ(json.at("domains").size(), 5u * 3u) << "simulators x domains";
+  EXPECT_EQ(json.at("domains").size(), 6u * 3u) << "simulators x domains";
   EXPECT_EQ(json.at("domains")[0].at("by_seed").size(), 3u);
   EXPECT_GT(json.at("overall").at("event").at("mean"), 0.6) << "the cluster is that simulation, disturbed";
   EXPECT_EQ(json.at("models").size(), 2u);
-  EXPECT_EQ(count(read_file(in("out/ranking-models.svg")), "class=\"bar\""), 5 * (2 + 1)) << "and the mean";
-  EXPECT_EQ(count(read_file(in("out/ranking-clusters.svg")), "class=\"bar\""), 5 * (2 + 1));
-  EXPECT_EQ(count(read_file(in("out/ranking-domains.svg")), "class=\"cell\""), 5 * 3);
+  EXPECT_EQ(count(read_file(in("out/ranking-models.svg")), "class=\"bar\""), 6 * (2 + 1)) << "and the mean";
+  EXPECT_EQ(count(read_file(in("out/ranking-clusters.svg")), "class=\"bar\""), 6 * (2 + 1));
+  EXPECT_EQ(count(read_file(in("out/ranking-domains.svg")), "class=\"cell\""), 6 * 3);
 }
 
 TEST_F(ExperimentVerb, TransferReportsSourcesAndTheMatrix) {

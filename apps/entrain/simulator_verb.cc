@@ -43,7 +43,7 @@ int train(const SimulatorCommand& command) {
     std::vector<double> seconds;
     for (const auto* trial : test[d].trials) {
       asked.push_back(trial->strategy);
-      seconds.push_back(trial->median());
+      seconds.push_back(trial->step_s());
     }
     const double accuracy = simulator::pair_accuracy(ranker->score(test[d], asked), seconds, command.margin);
     domains[data.domains[d].name] = std::isnan(accuracy) ? json() : json(accuracy);

@@ -123,7 +123,7 @@ NamedStrategy find_strategy(const std::string& text, const Subject& subject) {
   } catch (const InputError& error) {
     bad_input("{}: {}", text, error.what());
   }
-  return {found->strategy, found->ok() ? std::optional(found->median()) : std::nullopt};
+  return {found->strategy, found->ok() ? std::optional(found->step_s()) : std::nullopt};
 }
 
 }  // namespace entrain::app

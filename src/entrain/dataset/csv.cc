@@ -20,7 +20,7 @@ std::string to_csv(const Dataset& dataset) {
   std::string text = "domain,trial,id,origin,status,seconds\n";
   for (const Domain& domain : dataset.domains) {
     for (const Trial& trial : domain.trials) {
-      const std::string seconds = trial.ok() ? fmt::format("{}", trial.median()) : "";
+      const std::string seconds = trial.ok() ? fmt::format("{}", trial.step_s()) : "";
       text += fmt::format("{},{},{},{},{},{}\n", field(domain.name), trial.number, field(trial.strategy.id),
                           field(trial.origin), name_of(trial.status), seconds);
     }

@@ -1,6 +1,7 @@
 #include "entrain/dataset/dataset.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -118,12 +119,13 @@ const fs::path& repaired(const fs::path& path) {
 
 }  // namespace
 
-double Trial::median() const {
+double Trial::step_s() const {
   if (seconds.empty()) fail("trial {} of strategy {} has no measured step", number, strategy.id);
   std::vector<double> sorted = seconds;
   std::sort(sorted.begin(), sorted.end());
-  const size_t middle = sorted.size() / 2;
-  return sorted.size() % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+  const auto cut = static_cast<std::ptrdiff_t>(sorted.size() / 5);
+  const double sum = std::accumulate(sorted.begin() + cut, sorted.end() - cut, 0.0);
+  return sum / static_cast<double>(sorted.size() - 2 * cut);
 }
 
 size_t Dataset::records() const {

@@ -27,14 +27,14 @@ struct Spreads {
   }
 };
 
-void add_repeats(const std::vector<double>& medians, Spreads& spreads) {
-  if (medians.size() < 2) return;
-  const auto [least, largest] = std::minmax_element(medians.begin(), medians.end());
+void add_repeats(const std::vector<double>& steps, Spreads& spreads) {
+  if (steps.size() < 2) return;
+  const auto [least, largest] = std::minmax_element(steps.begin(), steps.end());
   double mean = 0, squares = 0;
-  for (const double m : medians) mean += m / static_cast<double>(medians.size());
-  for (const double m : medians) squares += (m - mean) * (m - mean);
+  for (const double m : steps) mean += m / static_cast<double>(steps.size());
+  for (const double m : steps) squares += (m - mean) * (m - mean);
   spreads.between.push_back((*largest - *least) / mean);
-  spreads.between_std.push_back(std::sqrt(squares / static_cast<double>(medians.size() - 1)) / mean);
+  spreads.between_std.push_back(std::sqrt(squares / static_cast<double>(steps.size() - 1)) / mean);
 }
 
 DomainStats describe(const Domain& domain, Spreads& spreads) {
@@ -47,25 +47,25 @@ DomainStats describe(const Domain& domain, Spreads& spreads) {
   result.variables = static_cast<int>(domain.graph.variables.size());
   result.records = domain.trials.size();
   std::map<std::string, std::vector<double>> by_strategy;
-  std::vector<double> medians;
+  std::vector<double> steps;
   for (const Trial& trial : domain.trials) {
     ++result.statuses[std::string(name_of(trial.status))];
     if (!trial.origin.empty()) ++result.origins[trial.origin];
     std::vector<double>& repeats = by_strategy[strategy_key(trial.strategy)];
     if (!trial.ok()) continue;
-    medians.push_back(trial.median());
-    repeats.push_back(medians.back());
+    steps.push_back(trial.step_s());
+    repeats.push_back(steps.back());
     if (trial.seconds.size() >= kStepsForSpread) {
       const double p10 = quantile(trial.seconds, 0.1), p90 = quantile(trial.seconds, 0.9);
-      spreads.within.push_back((p90 - p10) / medians.back());
+      spreads.within.push_back((p90 - p10) / steps.back());
     }
   }
   for (const auto& [key, repeats] : by_strategy) add_repeats(repeats, spreads);
   result.strategies = by_strategy.size();
-  if (!medians.empty()) {
-    result.least_s = quantile(medians, 0);
-    result.median_s = quantile(medians, 0.5);
-    result.largest_s = quantile(medians, 1);
+  if (!steps.empty()) {
+    result.least_s = quantile(steps, 0);
+    result.median_s = quantile(steps, 0.5);
+    result.largest_s = quantile(steps, 1);
   }
   result.noise = spreads.noise();
   return result;

@@ -21,7 +21,7 @@ struct Noise {
   size_t trials = 0;       // with at least 3 measured steps
   double within = 0;       // (p90 - p10) / median of a trial's steps
   size_t repeated = 0;     // strategies with more than one ok() trial in their domain
-  double between = 0;      // (largest - least) / mean of such a strategy's medians
+  double between = 0;      // (largest - least) / mean of such a strategy's trials
   double between_std = 0;  // their standard deviation / mean
 };
 
@@ -31,7 +31,7 @@ struct DomainStats {
   size_t records = 0;
   std::map<std::string, size_t> statuses, origins;
   size_t strategies = 0;                               // different ones
-  std::optional<double> least_s, median_s, largest_s;  // of the medians of ok() trials
+  std::optional<double> least_s, median_s, largest_s;  // of ok() trials
   Noise noise;
 };
 

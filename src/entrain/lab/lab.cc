@@ -25,10 +25,14 @@ std::vector<std::string> words(const std::string& line) {
 // their shares without timeouts, shallow enough that acknowledgements on their way through it
 // are not late (at 50 ms, a fast host sending to a slow one slowed what the slow one sent: by 8 % under
 // cubic, 43 % under bbr, one run each).
+// On a slow link 15 ms are a few of those packets: three hosts that send to one lost some, and a lost one
+// costs TCP 200 ms (partitioned-ps of 1.4 MB, two of four hosts at 200 Mbit/s: steps of 182 +- 109 ms, and
+// with 2 MB of queue 134 +- 18 ms), so a slow link has the queue of one of 1 Gbit/s.
 // A link can carry at most 1448/1514 of its rate as TCP payload (MTU 1500).
 constexpr double kBucketSeconds = 0.001;
 constexpr double kBucketBytes = 128 * 1024;
 constexpr double kQueueSeconds = 0.015;
+constexpr double kQueueBytes = 2e6;
 
 // Every program in a lab gets the same congestion control, whatever the machine prefers: cubic is
 // Linux's own default, and bbr was slower in single runs at 10 Gbit/s and where fast and slow hosts meet.
@@ -37,7 +41,7 @@ constexpr const char* kCongestionControl = "cubic";
 std::vector<std::string> shape_command(const std::string& device, double gbit) {
   const double bytes_per_s = gbit * 1e9 / 8;
   const auto burst = static_cast<int64_t>(std::max(kBucketBytes, bytes_per_s * kBucketSeconds));
-  const auto limit = static_cast<int64_t>(bytes_per_s * kQueueSeconds) + burst;
+  const auto limit = static_cast<int64_t>(std::max(bytes_per_s * kQueueSeconds, kQueueBytes)) + burst;
   const auto rate = fmt::format("{}bit", static_cast<int64_t>(gbit * 1e9));
   return words(
       fmt::format("tc qdisc add dev {} root tbf rate {} burst {} limit {}", device, rate, burst, limit));

@@ -39,6 +39,8 @@ std::vector<ModelInfo> list() {
   return {
       {"vgg16", "VGG16, 224x224", [] { return make_vgg16({}); }},
       {"vgg16-32", "VGG16, 32x32", [] { return make_vgg16({.side = 32, .classes = 10}); }},
+      {"vgg16-medium", "VGG16, 32x32, 1/8 of the width",
+       [] { return make_vgg16({.side = 32, .width = 8, .hidden = 512, .classes = 10}); }},
       {"vgg16-small", "VGG16, 32x32, 1/16 of the width", [] { return make_vgg16(kVggSmall); }},
       {"vgg16-32-small", "the same as vgg16-small", [] { return make_vgg16(kVggSmall); }},
       {"resnet20", "ResNet-20, 32x32", [] { return make_cifar_resnet({}); }},
@@ -76,6 +78,8 @@ std::vector<ModelInfo> list() {
              {.layers = 2, .hidden = 64, .heads = 2, .vocabulary = 1000, .positions = 16, .sequence = 16});
        }},
       {"lstm", "LSTM language model, 2 layers of 650, 10000 tokens", [] { return make_lstm({}); }},
+      {"lstm-medium", "LSTM language model, 2 layers of 160, 1000 tokens",
+       [] { return make_lstm({.hidden = 160, .vocabulary = 1000, .sequence = 16}); }},
       {"lstm-small", "LSTM language model, 2 layers of 32, 200 tokens",
        [] { return make_lstm({.hidden = 32, .vocabulary = 200, .sequence = 8}); }},
       {"transformer", "transformer language model, 12 blocks of 512, 10000 tokens",

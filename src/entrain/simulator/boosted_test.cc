@@ -28,7 +28,7 @@ testing::Truth skewed_truth(const graph::Graph& g, const cluster::Cluster& c) {
 
 double accuracy(const std::vector<double>& scores, const Lesson& lesson) {
   std::vector<double> seconds;
-  for (const auto* trial : lesson.trials) seconds.push_back(trial->median());
+  for (const auto* trial : lesson.trials) seconds.push_back(trial->step_s());
   return pair_accuracy(scores, seconds);
 }
 

@@ -137,7 +137,7 @@ void Examples::append(const Lesson& from, int number) {
     rows.values.resize(rows.values.size() + width);
     features.compute(trial->strategy, std::span(rows.values).last(width));
     start.push_back(rows.row(rows.count() - 1)[StrategyFeatures::event_feature()]);
-    target.push_back(std::log(trial->median()));
+    target.push_back(std::log(trial->step_s()));
     lesson.push_back(number);
     weight.push_back(from.weight);
   }

@@ -29,7 +29,7 @@ std::vector<strategy::Strategy> strategies_of(const Lesson& lesson) {
 
 double accuracy_of(const std::vector<double>& scores, const Lesson& lesson, double margin) {
   std::vector<double> seconds;
-  for (const auto* trial : lesson.trials) seconds.push_back(trial->median());
+  for (const auto* trial : lesson.trials) seconds.push_back(trial->step_s());
   return pair_accuracy(scores, seconds, margin);
 }
 
@@ -40,8 +40,8 @@ double repeats_accuracy(const Lesson& lesson, double margin) {
     std::vector<double> halves[2];
     for (size_t i = 0; i < trial->seconds.size(); ++i) halves[i % 2].push_back(trial->seconds[i]);
     if (halves[1].empty()) continue;
-    scores.push_back(median_of(halves[0]));
-    seconds.push_back(median_of(halves[1]));
+    scores.push_back(mean_std(halves[0]).mean);
+    seconds.push_back(mean_std(halves[1]).mean);
   }
   return pair_accuracy(scores, seconds, margin);
 }
@@ -62,38 +62,53 @@ Lessons split_lessons(const School& school, uint64_t seed) {
   return {school.pick(parts.training), school.pick(parts.validation), school.pick(parts.test)};
 }
 
-// Learns from the domain's own trials; with the name "RANKER+others" also from every other domain's.
-std::unique_ptr<Ranker> taught(const std::string& name, const Lessons& own,
-                               const std::vector<School>& schools, const LearnOptions& learn,
-                               const MakeRanker& make_ranker) {
-  const size_t plus = name.find(kWithOthers);
-  if (plus == std::string::npos) {
-    auto ranker = make_ranker(name);
-    ranker->learn({own.training}, {own.validation}, learn);
+// What rankers of one evaluation are taught.
+class Teacher {
+ public:
+  Teacher(const std::vector<School>& schools, const EvaluationOptions& options)
+      : schools_(schools), options_(options) {}
+
+  // A ranker of this domain's training trials; or, named "RANKER+others", the one of all domains'.
+  std::shared_ptr<const Ranker> ranker(const std::string& name, const Lessons& own, uint64_t seed) {
+    const size_t plus = name.find(kWithOthers);
+    if (plus == std::string::npos) return taught(name, {own.training}, {own.validation}, seed);
+    auto& common = common_[{name, seed}];
+    if (!common) {
+      std::vector<Lesson> training, validation;
+      for (const School& school : schools_) {
+        Lessons lessons = split_lessons(school, seed);
+        training.push_back(std::move(lessons.training));
+        validation.push_back(std::move(lessons.validation));
+      }
+      common = taught(name.substr(0, plus), training, validation, seed);
+    }
+    return common;
+  }
+
+ private:
+  std::shared_ptr<const Ranker> taught(const std::string& name, const std::vector<Lesson>& training,
+                                       const std::vector<Lesson>& validation, uint64_t seed) const {
+    LearnOptions learn = options_.learn;
+    learn.seed = seed;
+    std::shared_ptr<Ranker> ranker = options_.make_ranker(name);
+    ranker->learn(training, validation, learn);
     return ranker;
   }
-  auto ranker = make_ranker(name.substr(0, plus));
-  std::vector<Lesson> training = {own.training};
-  training.front().weight = kOwnWeight;
-  for (const School& school : schools) {
-    if (&school.domain->graph != own.training.graph) training.push_back(school.lesson(school.trials));
-  }
-  ranker->learn(training, {own.validation}, learn);
-  return ranker;
-}
 
-double accuracy_in_domain(const std::string& name, const Lessons& lessons, const std::vector<School>& schools,
-                          uint64_t seed, const EvaluationOptions& options) {
-  if (name == "repeats") return repeats_accuracy(lessons.test, options.margin);
+  const std::vector<School>& schools_;
+  const EvaluationOptions& options_;
+  std::map<std::pair<std::string, uint64_t>, std::shared_ptr<const Ranker>> common_;
+};
+
+double accuracy_in_domain(const std::string& name, const Lessons& lessons, uint64_t seed, double margin,
+                          Teacher& teacher) {
+  if (name == "repeats") return repeats_accuracy(lessons.test, margin);
   const auto asked = strategies_of(lessons.test);
   if (const auto simulator =
           make_simulator(name, *lessons.test.graph, *lessons.test.cluster, lessons.test.calibration)) {
-    return accuracy_of(simulator->score(asked), lessons.test, options.margin);
+    return accuracy_of(simulator->score(asked), lessons.test, margin);
   }
-  LearnOptions learn = options.learn;
-  learn.seed = seed;
-  const auto ranker = taught(name, lessons, schools, learn, options.make_ranker);
-  return accuracy_of(ranker->score(lessons.test, asked), lessons.test, options.margin);
+  return accuracy_of(teacher.ranker(name, lessons, seed)->score(lessons.test, asked), lessons.test, margin);
 }
 
 double event_error(const School& school) {
@@ -102,7 +117,7 @@ double event_error(const School& school) {
                              ->score(strategies_of(lesson));
   std::vector<double> errors;
   for (size_t i = 0; i < predicted.size(); ++i) {
-    const double measured = lesson.trials[i]->median();
+    const double measured = lesson.trials[i]->step_s();
     errors.push_back(std::abs(predicted[i] - measured) / measured);
   }
   return median_of(errors);
@@ -168,6 +183,7 @@ MeanStd Evaluation::overall(const std::string& simulator) const {
 Evaluation evaluate(const std::vector<School>& schools, const std::vector<std::string>& simulators,
                     const EvaluationOptions& options) {
   Evaluation evaluation;
+  Teacher teacher(schools, options);
   const int total = static_cast<int>(schools.size() * simulators.size()) * options.seeds;
   int done = 0;
   for (const School& school : schools) {
@@ -177,7 +193,7 @@ Evaluation evaluate(const std::vector<School>& schools, const std::vector<std::s
       for (int s = 0; s < options.seeds; ++s) {
         const uint64_t seed = options.seed + static_cast<uint64_t>(s);
         cell.accuracy.push_back(
-            accuracy_in_domain(name, split_lessons(school, seed), schools, seed, options));
+            accuracy_in_domain(name, split_lessons(school, seed), seed, options.margin, teacher));
         options.progress(++done, total, fmt::format("{} {}", name, domain));
       }
       evaluation.cells.push_back(std::move(cell));

@@ -57,7 +57,7 @@ struct Evaluation {
   MeanStd overall(const std::string& simulator) const;
 };
 
-// "boosted+others" learns from the trials of all other domains too.
+// "boosted+others" learns from the training trials of all domains: one ranker for all of them.
 inline constexpr std::string_view kWithOthers = "+others";
 // Of a lesson about the domain that will be asked about, beside lessons of others.
 inline constexpr double kOwnWeight = 3;

@@ -50,7 +50,7 @@ double accuracy_on(const Lesson& lesson,
   std::vector<double> seconds;
   for (const auto* trial : lesson.trials) {
     strategies.push_back(trial->strategy);
-    seconds.push_back(trial->median());
+    seconds.push_back(trial->step_s());
   }
   return pair_accuracy(score(strategies), seconds, margin);
 }

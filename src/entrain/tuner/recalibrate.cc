@@ -13,7 +13,7 @@ decltype(Guide::remake) recalibrating(const graph::Graph& graph, const cluster::
     std::vector<const dataset::Trial*> runs = trials;
     const auto kept = static_cast<std::ptrdiff_t>(std::min(runs.size(), most / 2));
     std::stable_sort(runs.begin() + kept, runs.end(), [](const dataset::Trial* a, const dataset::Trial* b) {
-      return a->median() < b->median();
+      return a->step_s() < b->step_s();
     });
     runs.resize(std::min(runs.size(), most));
     const simulator::Calibration fitted = simulator::calibrate(graph, cluster, runs, start);

@@ -35,7 +35,7 @@ const Trial* best_builder(const std::vector<Trial>& trials) {
   const Trial* best = nullptr;
   for (const Trial& trial : trials) {
     if (trial.origin != kBuilderOrigin || !trial.ok()) continue;
-    if (best == nullptr || trial.median() < best->median()) best = &trial;
+    if (best == nullptr || trial.step_s() < best->step_s()) best = &trial;
   }
   return best;
 }
@@ -49,8 +49,8 @@ std::vector<CurvePoint> curve_of(const std::vector<Trial>& trials, double baseli
     ++count;
     if (trial.ok()) {
       ++ok;
-      best = std::min(best, trial.median());
-      if (trial.median() < baseline_s) ++hits;
+      best = std::min(best, trial.step_s());
+      if (trial.step_s() < baseline_s) ++hits;
     }
     curve.push_back({count, best, baseline_s / best, ok > 0 ? static_cast<double>(hits) / ok : 0});
   }
@@ -71,7 +71,7 @@ std::vector<size_t> finalists(const std::vector<Trial>& trials, int count) {
   const Trial* builder = best_builder(trials);
   if (order.empty() || builder == nullptr) return {};
   std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return trials[a].median() < trials[b].median(); });
+                   [&](size_t a, size_t b) { return trials[a].step_s() < trials[b].step_s(); });
   order.resize(std::min(order.size(), static_cast<size_t>(std::max(count, 0))));
   order.push_back(static_cast<size_t>(builder - trials.data()));
   return order;
@@ -86,20 +86,20 @@ TuneResult summarize(const std::vector<Trial>& trials) {
   TuneResult result;
   result.best_baseline = builder->strategy.id;
   const double builder_again = confirmed(trials, *builder);
-  result.baseline_s = builder_again < kInfinity ? builder_again : builder->median();
+  result.baseline_s = builder_again < kInfinity ? builder_again : builder->step_s();
 
   const Trial* best = nullptr;
   double best_s = kInfinity;
   for (const Trial& trial : trials) {
     if (!trial.ok()) continue;
     if (is_proposed(trial)) {
-      const double seconds = builder_again < kInfinity ? confirmed(trials, trial) : trial.median();
+      const double seconds = builder_again < kInfinity ? confirmed(trials, trial) : trial.step_s();
       if (seconds < best_s) {
         best = &trial;
         best_s = seconds;
       }
     } else if (trial.origin == kBuilderOrigin) {
-      result.baselines.push_back({trial.strategy.id, trial.median()});
+      result.baselines.push_back({trial.strategy.id, trial.step_s()});
     }
   }
   result.is_baseline = best == nullptr || best_s >= result.baseline_s;

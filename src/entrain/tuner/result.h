@@ -16,7 +16,7 @@ bool is_proposed(const dataset::Trial& trial);
 // After k proposed trials.
 struct CurvePoint {
   int k;
-  double best_s;       // least median so far; infinity while none is ok
+  double best_s;       // least step time so far; infinity while none is ok
   double improvement;  // improvement@k: best builder / best_s
   double hit_rate;     // hit rate@k: share of the ok ones that beat the best builder
 };
@@ -40,7 +40,7 @@ struct TuneResult {
   std::vector<Standing> baselines;  // builders that ran, fastest first
 };
 
-// The candidates for the final round: the `count` proposed strategies with the least median, best first,
+// The candidates for the final round: the `count` proposed strategies with the least step time, best first,
 // then the best builder. Indices into trials; empty without an ok builder or proposal.
 std::vector<size_t> finalists(const std::vector<dataset::Trial>& trials, int count);
 

@@ -78,7 +78,7 @@ std::string_view to_string(Mode mode) {
   return "?";
 }
 
-double Search::Known::seconds() const { return median(medians); }
+double Search::Known::seconds() const { return median(measured); }
 
 Search::Search(const graph::Graph& graph, const cluster::Cluster& cluster, Guide guide, SearchOptions options)
     : graph_(graph),
@@ -114,7 +114,7 @@ void Search::tell(const dataset::Trial& trial) {
     known_.push_back(std::move(known));
   }
   if (!trial.ok()) return;
-  known_[place->second].medians.push_back(trial.median());
+  known_[place->second].measured.push_back(trial.step_s());
   told_.push_back(trial);
 }
 
@@ -222,7 +222,7 @@ std::vector<double> Search::log_simulated(const std::vector<Strategy>& strategie
 std::vector<Strategy> Search::best_known(size_t count) const {
   std::vector<const Known*> measured;
   for (const Known& known : known_) {
-    if (!known.medians.empty()) measured.push_back(&known);
+    if (!known.measured.empty()) measured.push_back(&known);
   }
   std::stable_sort(measured.begin(), measured.end(),
                    [](const Known* a, const Known* b) { return a->seconds() < b->seconds(); });
@@ -234,7 +234,7 @@ std::vector<Strategy> Search::best_known(size_t count) const {
 Correction Search::learn_correction() const {
   std::vector<Lesson> lessons;
   for (const Known& known : known_) {
-    if (!known.medians.empty()) {
+    if (!known.measured.empty()) {
       lessons.push_back({known.embedding, known.log_simulated, std::log(known.seconds())});
     }
   }

@@ -86,9 +86,9 @@ class Search {
     strategy::Strategy strategy;  // canonical
     Vector embedding;
     double log_simulated = 0;
-    std::vector<double> medians;  // seconds; empty: it failed
+    std::vector<double> measured;  // seconds; empty: it failed
 
-    double seconds() const;  // Requires: medians
+    double seconds() const;  // Requires: measured
   };
 
   std::vector<Proposal> ask_random(strategy::Rng& rng) const;

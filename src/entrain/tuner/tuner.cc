@@ -141,13 +141,13 @@ TuneProgress Tuner::progress() const {
   int ok = 0, hits = 0;
   for (const Trial& trial : trials_) {
     if (!trial.ok()) continue;
-    best = std::min(best, trial.median());
-    if (trial.origin == kBuilderOrigin) builder = std::min(builder, trial.median());
+    best = std::min(best, trial.step_s());
+    if (trial.origin == kBuilderOrigin) builder = std::min(builder, trial.step_s());
   }
   for (const Trial& trial : trials_) {
     if (!trial.ok() || !is_proposed(trial)) continue;
     ++ok;
-    if (trial.median() < builder) ++hits;
+    if (trial.step_s() < builder) ++hits;
   }
   p.hit_rate = ok > 0 ? static_cast<double>(hits) / ok : 0;
   if (best < std::numeric_limits<double>::infinity()) p.best_s = best;

@@ -42,7 +42,7 @@ class Problem {
     const EventSimulation simulation(graph_, cluster_, c);
     double sum = 0;
     for (const auto* run : runs_) {
-      const double error = std::log(simulation.estimate(run->strategy).seconds / run->median()) / kNoise;
+      const double error = std::log(simulation.estimate(run->strategy).seconds / run->step_s()) / kNoise;
       sum += error * error;
     }
     for (const Parameter& p : kParameters) {

@@ -157,8 +157,8 @@ TEST(Calibrate, FindsWhatRunsShow) {
   const EventSimulation fitted(g, d, calibrate(g, d, calibration_runs(trials)));
   const EventSimulation before(g, d, {});
   for (const auto& trial : trials) {
-    EXPECT_NEAR(fitted.estimate(trial.strategy).seconds / trial.median(), 1, 0.05) << trial.strategy.id;
-    EXPECT_GT(std::abs(before.estimate(trial.strategy).seconds / trial.median() - 1), 0.05)
+    EXPECT_NEAR(fitted.estimate(trial.strategy).seconds / trial.step_s(), 1, 0.05) << trial.strategy.id;
+    EXPECT_GT(std::abs(before.estimate(trial.strategy).seconds / trial.step_s() - 1), 0.05)
         << trial.strategy.id;
   }
 }

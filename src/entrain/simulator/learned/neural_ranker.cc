@@ -54,7 +54,7 @@ std::vector<Class> classes_of(const std::vector<Lesson>& lessons, bool linear) {
     std::vector<double> seconds;
     for (const auto* trial : lesson.trials) {
       strategies.push_back(&trial->strategy);
-      seconds.push_back(trial->median());
+      seconds.push_back(trial->step_s());
     }
     classes.push_back(
         {LessonTensors(*lesson.graph, *lesson.cluster, strategies, linear), std::move(seconds)});

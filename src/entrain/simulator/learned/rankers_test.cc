@@ -23,7 +23,7 @@ struct RankersTest : ::testing::TestWithParam<std::string> {
   RankersTest() {
     for (const auto* trial : test.trials) {
       asked.push_back(trial->strategy);
-      seconds.push_back(trial->median());
+      seconds.push_back(trial->step_s());
     }
   }
   ~RankersTest() override { std::filesystem::remove(path); }
