@@ -1,6 +1,8 @@
 """Checkpoints: a killed job goes on from its newest one, bit for bit."""
+import array
 import os
 import pathlib
+import shutil
 import signal
 import tempfile
 import time
@@ -36,6 +38,37 @@ class Resume(unittest.TestCase):
             self.assertEqual(sorted(expected), sorted(got))
             for name in expected:
                 self.assertEqual(expected[name], got[name], f"{strategy}: {name}")
+
+    def test_four_ranks_checkpoint_resumes_on_two_and_three(self):
+        def train(out, ranks, steps, lr, *extra, strategy="ps"):
+            return result(run("train", "--model", "cnn7-small", "--cluster", f"local:{ranks}", "--strategy", strategy,
+                              "--optimizer", "momentum", "--lr", lr, "--batch-size", 4, "--steps", steps, "--out", out,
+                              "--json", *extra))
+
+        def numbers(out):
+            tensors, step = self.parameters(out)
+            return {name: array.array("f", data) for name, data in tensors.items() if name.startswith("model.")}, step
+
+        four = self.folder / "four"
+        train(four, 4, 10, 0.01)
+        expected, step = numbers(four)
+        self.assertEqual(step, 10)
+        self.assertTrue(expected)
+        for ranks, strategy in ((2, "allreduce"), (3, "partitioned-ps")):
+            out = self.folder / f"on-{ranks}"
+            shutil.copytree(four, out)
+            # At this rate a step changes nothing that float shows: what is saved after it is what was resumed.
+            resumed = train(out, ranks, 11, 1e-30, "--resume", out, strategy=strategy)
+            self.assertEqual(resumed["first_step"], 10)
+            got, step = numbers(out)
+            self.assertEqual(step, 11)
+            self.assertEqual(sorted(expected), sorted(got))
+            for name in expected:
+                self.assertEqual(len(expected[name]), len(got[name]), name)
+                self.assertLess(max(abs(a - b) for a, b in zip(expected[name], got[name])), 1e-20, name)
+            on = train(out, ranks, 41, 0.01, "--resume", out, strategy=strategy)
+            self.assertEqual(on["first_step"], 11)
+            self.assertLess(on["last_loss"], on["first_loss"])
 
     def test_kill_around_a_checkpoint_leaves_a_readable_one(self):
         out = self.folder / "killed"

@@ -112,6 +112,7 @@ void Training::resume() {
     bad_input("--resume {}: a checkpoint of {}, not of {}", options_.resume.string(), resumed_->model,
               options_.model);
   }
+  optim::set_rate(*optimizer_, options_.optimizer.rate_of(0, 1));  // this job's, not that of the one before
 }
 
 void Training::restore_rng() {
