@@ -15,62 +15,11 @@ import time
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
-# MovieLens-20M, as in NeuMF.
-USERS, ITEMS = 138493, 26744
+from peer_models import MODELS
 
-
-class Vgg16(nn.Module):
-    """VGG16 for 32x32 images: 13 convolutions, 512-4096-4096-10, 33.6 M parameters."""
-
-    inputs = staticmethod(lambda batch: (torch.randn(batch, 3, 32, 32),))
-    targets = staticmethod(lambda batch: torch.randint(10, (batch,)))
-    loss = staticmethod(nn.functional.cross_entropy)
-
-    def __init__(self):
-        super().__init__()
-        layers, channels = [], 3
-        for width, count in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
-            for _ in range(count):
-                layers += [nn.Conv2d(channels, width, 3, padding=1), nn.ReLU()]
-                channels = width
-            layers.append(nn.MaxPool2d(2))
-        self.features = nn.Sequential(*layers)
-        self.classifier = nn.Sequential(
-            nn.Linear(512, 4096), nn.ReLU(), nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, 10))
-
-    def forward(self, x):
-        return self.classifier(self.features(x).flatten(1))
-
-
-class NeuMF(nn.Module):
-    """NCF: a generalised factorisation of width 64 beside an MLP 256-256-128-64: 31.8 M parameters."""
-
-    inputs = staticmethod(lambda batch: (torch.randint(USERS, (batch,)), torch.randint(ITEMS, (batch,))))
-    targets = staticmethod(lambda batch: torch.randint(2, (batch,)).float())
-    loss = staticmethod(nn.functional.binary_cross_entropy_with_logits)
-
-    def __init__(self, sparse):
-        super().__init__()
-        self.mf_user = nn.Embedding(USERS, 64, sparse=sparse)
-        self.mf_item = nn.Embedding(ITEMS, 64, sparse=sparse)
-        self.mlp_user = nn.Embedding(USERS, 128, sparse=sparse)
-        self.mlp_item = nn.Embedding(ITEMS, 128, sparse=sparse)
-        self.mlp = nn.Sequential(
-            nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU())
-        self.out = nn.Linear(128, 1)
-
-    def forward(self, user, item):
-        mf = self.mf_user(user) * self.mf_item(item)
-        mlp = self.mlp(torch.cat([self.mlp_user(user), self.mlp_item(item)], 1))
-        return self.out(torch.cat([mf, mlp], 1)).squeeze(1)
-
-
-MODELS = {
-    "vgg16-32": Vgg16,
-    "ncf": lambda: NeuMF(sparse=False),
-    "ncf-sparse": lambda: NeuMF(sparse=True),
-}
+HOOKS = {"none": None, "fp16": default_hooks.fp16_compress_hook}
 
 
 def timed(step, warmup, steps, together):
@@ -106,17 +55,24 @@ def training_step(model, raw, optimizer, batch):
 
 
 def bench_training(args):
-    torch.manual_seed(args.seed)
-    raw = MODELS[args.model]()
-    optimizer = torch.optim.SGD(raw.parameters(), lr=0.01)
-    torch.manual_seed(args.seed + 1 + dist.get_rank())  # its own data
-    alone = timed(training_step(raw, raw, optimizer, args.batch_size), 2, max(3, args.steps // 2),
-                  together=True)
-    model = nn.parallel.DistributedDataParallel(raw)
-    step = training_step(model, raw, optimizer, args.batch_size)
-    result = summary(timed(step, args.warmup, args.steps, together=False))
+    """Each hook with a model of its own, one after the other; the first one's figures also stand alone."""
+    results = {}
+    for hook in args.hook:
+        torch.manual_seed(args.seed)
+        raw = MODELS[args.model]()
+        optimizer = torch.optim.SGD(raw.parameters(), lr=0.01)
+        torch.manual_seed(args.seed + 1 + dist.get_rank())  # its own data
+        if not results:
+            alone = timed(training_step(raw, raw, optimizer, args.batch_size), 1, max(2, args.steps // 2),
+                          together=True)
+        model = nn.parallel.DistributedDataParallel(raw)
+        if HOOKS[hook]:
+            model.register_comm_hook(None, HOOKS[hook])
+        step = training_step(model, raw, optimizer, args.batch_size)
+        results[hook] = summary(timed(step, args.warmup, args.steps, together=False))
     return {"model": args.model, "parameters": sum(p.numel() for p in raw.parameters()),
-            "batch_size": args.batch_size, **result, "compute_time_s": statistics.median(alone)}
+            "batch_size": args.batch_size, **results[args.hook[0]], "hooks": results,
+            "compute_time_s": statistics.median(alone)}
 
 
 def bench_all_reduce(args):
@@ -132,6 +88,7 @@ def main():
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--warmup", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--hook", choices=HOOKS, nargs="+", default=["none"], help="what DDP does with gradients")
     parser.add_argument("--allreduce-bytes", type=int, default=0)
     args = parser.parse_args()
 
