@@ -11,27 +11,25 @@ namespace {
 
 double bytes_per_second(double gbit) { return gbit * 1e9 / 8; }
 
-// depth(t) = 1 + the deepest earlier transfer of t's chunk into t's sender; the schedule's is the most.
-int depth_of(const collective::Schedule& schedule) {
+// By transfer: depth(t) = 1 + the deepest earlier transfer of t's chunk into t's sender.
+std::vector<int> depths_of(const collective::Schedule& schedule) {
   std::map<std::pair<int, int>, int> arrived;  // by (chunk, rank): depth of what has come there
-  int deepest = 0;
-  size_t begin = 0;
   const auto& transfers = schedule.transfers;
+  std::vector<int> depths;
+  size_t begin = 0;
   while (begin < transfers.size()) {
     size_t end = begin;
-    std::vector<std::pair<std::pair<int, int>, int>> round;
     for (; end < transfers.size() && transfers[end].round == transfers[begin].round; ++end) {
-      const auto& t = transfers[end];
-      const auto before = arrived.find({t.chunk, t.from});
-      round.push_back({{t.chunk, t.to}, 1 + (before == arrived.end() ? 0 : before->second)});
+      const auto before = arrived.find({transfers[end].chunk, transfers[end].from});
+      depths.push_back(1 + (before == arrived.end() ? 0 : before->second));
     }
-    for (const auto& [where, depth] : round) {
-      arrived[where] = std::max(arrived[where], depth);
-      deepest = std::max(deepest, depth);
+    for (size_t i = begin; i < end; ++i) {
+      int& deepest = arrived[{transfers[i].chunk, transfers[i].to}];
+      deepest = std::max(deepest, depths[i]);
     }
     begin = end;
   }
-  return deepest;
+  return depths;
 }
 
 }  // namespace
@@ -73,6 +71,27 @@ void Demands::count(Demand& demand, int from, int to, double share, bool reduce)
   demand.stream_rate = demand.stream_rate == 0 ? rate : std::min(demand.stream_rate, rate);
 }
 
+// Transfers of one depth make a stage, which takes as long as its busiest link. A piece of a message goes
+// through all stages; pieces follow each other at the pace of the longest.
+double Demands::filling_of(const collective::Schedule& schedule, const std::vector<int>& depths) const {
+  std::map<int, std::map<size_t, double>> stages;  // by depth: seconds by byte of each link's direction
+  for (size_t i = 0; i < depths.size(); ++i) {
+    const int a = host_of_[schedule.transfers[i].from], b = host_of_[schedule.transfers[i].to];
+    if (a == b) continue;
+    auto& busy = stages[depths[i]];
+    busy[resources_.sending(a)] += 1 / resources_.capacity[resources_.sending(a)];
+    busy[resources_.receiving(b)] += 1 / resources_.capacity[resources_.receiving(b)];
+  }
+  double sum = 0, longest = 0;
+  for (const auto& [depth, busy] : stages) {
+    double stage = 0;
+    for (const auto& [link, seconds] : busy) stage = std::max(stage, seconds);
+    sum += stage;
+    longest = std::max(longest, stage);
+  }
+  return sum - longest;
+}
+
 Demand Demands::dense(const collective::Schedule& schedule) const {
   Demand demand;
   demand.per_byte.resize(resources_.capacity.size());
@@ -84,7 +103,16 @@ Demand Demands::dense(const collective::Schedule& schedule) const {
     streams[{t.from, t.to}] += share;
   }
   for (const auto& [pair, bytes] : streams) demand.stream = std::max(demand.stream, bytes);
-  demand.depth = depth_of(schedule);
+  const std::vector<int> depths = depths_of(schedule);
+  demand.first.resize(resources_.capacity.size());
+  for (size_t i = 0; i < depths.size(); ++i) {
+    const int a = host_of_[schedule.transfers[i].from], b = host_of_[schedule.transfers[i].to];
+    if (depths[i] > 1 || a == b) continue;
+    demand.first[resources_.sending(a)] += share;
+    demand.first[resources_.receiving(b)] += share;
+  }
+  demand.filling = filling_of(schedule, depths);
+  for (const int depth : depths) demand.depth = std::max(demand.depth, depth);
   demand.chunks = std::max(1, schedule.chunks);
   return demand;
 }
@@ -94,13 +122,19 @@ Demand Demands::sparse(const plan::Message& message, const std::vector<int>& wor
   Demand demand;
   demand.per_byte.resize(resources_.capacity.size());
   demand.fixed.resize(resources_.capacity.size());
+  demand.first.resize(resources_.capacity.size());
   const auto all = static_cast<double>(workers.size());
   for (const int worker : workers) {
     if (message.exchange == plan::Exchange::kSparseServer) {
       if (worker == message.root) continue;
       count(demand, worker, message.root, 1, true);
+      if (host_of_[worker] != host_of_[message.root]) {
+        demand.first[resources_.sending(host_of_[worker])] += 1;
+        demand.first[resources_.receiving(host_of_[message.root])] += 1;
+      }
       count(demand, message.root, worker, all, true);
       demand.stream = all;
+      demand.filling += 1 / resources_.capacity[resources_.receiving(host_of_[message.root])];
       demand.depth = 2;
     } else {
       for (const int other : workers) {

@@ -30,9 +30,11 @@ struct Resources {
 // A schedule's use of each resource: fixed + per_byte * (bytes of the message).
 struct Demand {
   std::vector<double> per_byte;
+  std::vector<double> first;  // of per_byte: what the first stage asks for
   std::vector<double> fixed;  // engines: seconds a message costs however small
   double stream = 0;          // bytes on its busiest pair of ranks, by byte of the message
   double stream_rate = 0;     // the slowest pair it uses, bytes per second
+  double filling = 0;         // seconds by byte of a piece: all stages but the longest
   int depth = 0;              // longest chain of transfers that wait for one another
   int chunks = 1;
   int transfers = 0;
@@ -57,6 +59,7 @@ class Demands {
  private:
   Demand dense(const collective::Schedule& schedule) const;
   Demand sparse(const plan::Message& message, const std::vector<int>& workers) const;
+  double filling_of(const collective::Schedule& schedule, const std::vector<int>& depths) const;
   void count(Demand& demand, int from, int to, double share, bool reduce) const;
 
   const graph::Graph& graph_;

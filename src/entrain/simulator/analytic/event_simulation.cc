@@ -86,6 +86,8 @@ struct EventSimulation::Iteration {
   std::vector<Flow> flows;        // by message
   std::vector<double> least;      // by message: seconds it takes on idle links
   std::vector<double> latency;    // by message
+  std::vector<double> filling;    // by message: seconds of its last piece in all stages but one
+  std::vector<double> lean;       // by link's direction: seconds of first stages less those of later ones
   std::vector<double> ended;      // by message: at its last rank
   std::vector<double> available;  // by variable
   std::vector<int> last_message;  // by variable: the one it waits for
@@ -103,6 +105,8 @@ void EventSimulation::Iteration::run(const Model& m, const strategy::Strategy& s
   flows.clear();
   least.clear();
   latency.clear();
+  filling.clear();
+  lean.assign(resources.capacity.size(), 0.0);
   busy.assign(resources.capacity.size(), 0.0);
   for (const auto& message : plan.messages) {
     const auto found = m.demands.find(message, plan.workers);
@@ -117,16 +121,25 @@ void EventSimulation::Iteration::run(const Model& m, const strategy::Strategy& s
       busy[r] += seconds;
       alone = std::max(alone, seconds);
     }
-    // The last piece's way through all the transfers that wait for one another, as far as the links' own
-    // time does not cover it: one piece is at one place at a time.
-    const double chunk = found.bytes / d.chunks;
-    const double piece = std::min(chunk, kSegmentBytes);
+    // A piece is at one place at a time, and a message's streams only flow side by side in the large. Where it
+    // moves whole (to a server and back), its last piece sets out when the rest has come; where it moves in
+    // chunks (around a ring), the way of one piece through all transfers is the least that it takes.
+    const double piece = std::min(found.bytes / d.chunks, kSegmentBytes);
     const double hop = d.stream_rate > 0 ? piece / d.stream_rate : 0;
-    const double path = d.chunks > 1 ? std::max(0.0, hop * d.depth - alone) : hop * std::max(0, d.depth - 1);
-    least.push_back(alone + path);
+    least.push_back(d.chunks > 1 ? std::max(alone, hop * d.depth) : alone);
     const int turns = message.exchange == plan::Exchange::kLowRank ? 2 : 1;  // one factor waits for the other
     latency.push_back(turns * d.depth * k.latency_s);
+    filling.push_back(d.chunks > 1 ? 0 : piece * d.filling);
+    if (filling.back() == 0) continue;
+    for (size_t r = 0; r < 2 * resources.hosts; ++r) {
+      lean[r] += (2 * d.first[r] - d.per_byte[r]) * found.bytes / resources.capacity[r];
+    }
   }
+  // A last piece waits for its stages only as far as the busiest link is not busy with others' meanwhile: one
+  // that carries as much to servers as from them is.
+  const auto busiest = std::max_element(busy.begin(), busy.begin() + 2 * resources.hosts) - busy.begin();
+  const double alone = busy[busiest] > 0 ? std::abs(lean[busiest]) / busy[busiest] : 0;
+  for (size_t i = 0; i < latency.size(); ++i) latency[i] += alone * filling[i];
   run_flows(flows, m.demands.queues(), resources);
 
   available.assign(m.graph.variables.size(), 0.0);
