@@ -1,5 +1,8 @@
 #include "optimizer_flags.h"
 
+#include <optional>
+
+#include "entrain/strategy/asynchrony.h"
 #include "entrain/strategy/stored.h"
 #include "strategy_files.h"
 
@@ -23,9 +26,18 @@ void field(CLI::App& verb, OptimizerFlags& flags, const std::string& name, T str
 
 strategy::Optimizer OptimizerFlags::settings(const std::string& name_or_file) const {
   strategy::Optimizer settings;
-  if (is_strategy_file(name_or_file))
-    settings = strategy::load(strategy::parse_name(name_or_file).base).optimizer.value_or(settings);
+  std::optional<int64_t> staleness;
+  if (is_strategy_file(name_or_file)) {
+    const auto file = strategy::load(strategy::parse_name(name_or_file).base);
+    settings = file.optimizer.value_or(settings);
+    if (!settings.apart()) staleness = staleness_of(file);
+  }
   if (!name.empty()) set_rule(settings, name);
+  // Synchronous SGD and its bases train as the variables' synchronizers say, which may be asynchronously.
+  if (staleness && !settings.apart()) {
+    set_rule(settings, "async-ps");
+    settings.staleness = *staleness;
+  }
   for (const auto& apply : applied) apply(settings);
   validate(settings);
   return settings;
@@ -36,7 +48,7 @@ void add_optimizer_options(CLI::App& verb, OptimizerFlags& flags) {
   verb.add_option(
           "--optimizer", flags.name,
           "sgd (synchronous; also momentum, nesterov, adam), or apart: lsgd lsgd-async easgd easgd-async "
-          "eamsgd downpour local-sgd bmuf parle hogwild")
+          "eamsgd downpour async-ps local-sgd bmuf parle hogwild")
       ->group("Optimizer");
   field(verb, flags, "--base", &Optimizer::base, "Of each worker's own step: sgd momentum nesterov adam");
   field(verb, flags, "--lr", &Optimizer::learning_rate, "Learning rate [0.01]");
@@ -47,7 +59,9 @@ void add_optimizer_options(CLI::App& verb, OptimizerFlags& flags) {
         "Rate over the job: constant, linear, cosine, steps [constant]");
   field(verb, flags, "--warmup", &Optimizer::warmup, "Share of the job in which the rate rises [0]");
   field(verb, flags, "--clip", &Optimizer::clip_norm, "Largest norm of all gradients together; 0: any [0]");
-  field(verb, flags, "--period", &Optimizer::period, "Steps between exchanges [16]");
+  field(verb, flags, "--period", &Optimizer::period, "Steps between exchanges [16; async-ps 1]");
+  field(verb, flags, "--staleness", &Optimizer::staleness,
+        "async-ps: exchanges that a worker may be ahead of the slowest; -1: any number [-1]");
   field(verb, flags, "--local-period", &Optimizer::local_period,
         "LSGD groups: in a group [a quarter of --period]");
   field(verb, flags, "--loss-window", &Optimizer::loss_window, "LSGD: steps whose loss chooses the leader");

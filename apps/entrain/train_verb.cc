@@ -6,6 +6,7 @@
 
 #include "auto_pilot.h"
 #include "entrain/base/error.h"
+#include "entrain/base/log.h"
 #include "entrain/base/units.h"
 #include "entrain/models/blueprint.h"
 #include "entrain/models/script.h"
@@ -80,6 +81,7 @@ nlohmann::json to_json(const TrainReport& report, const Command& command) {
     json["exchanges"] = report.exchanges;
     json["leader_switches"] = report.leader_switches;
     json["lost_workers"] = report.lost;
+    if (command.train.optimizer.rule == "async-ps") json["greatest_lead"] = report.greatest_lead;
   }
   return json;
 }
@@ -106,6 +108,9 @@ void print_table(const nlohmann::json& r) {
   fmt::print("  sent         {} a rank and step\n", format_bytes(r["bytes_sent_per_rank"].get<double>()));
   if (r.contains("pipeline")) {
     print_breakdown(r["pipeline"]);
+  } else if (r.contains("greatest_lead")) {
+    fmt::print("  exchanges    {} of rank 0, the slowest worker at most {} behind another\n",
+               r["exchanges"].get<int64_t>(), r["greatest_lead"].get<int64_t>());
   } else if (r.contains("exchanges")) {
     fmt::print("  exchanges    {} of rank 0, another leader {} times\n", r["exchanges"].get<int64_t>(),
                r["leader_switches"].get<int64_t>());
@@ -171,6 +176,11 @@ void check(Command& command) {
   check_results(command.train);
   models::make_blueprint(command.train.model);  // throws, naming the allowed ones
   check_strategy(command.train.strategy, command.train.model);
+  if (command.train.optimizer.rule == "async-ps" && command.optimizer.name != "async-ps") {
+    log_info(
+        "{} is asynchronous: trains as --optimizer async-ps --staleness {}, the parameters kept at rank 0",
+        command.train.strategy, command.train.optimizer.staleness);
+  }
   if (command.train.resume.empty() && !command.train.out.empty()) {
     const auto folder = command.train.optimizer.apart() ? command.train.out / "worker-0" : command.train.out;
     if (const auto step = Checkpoints(folder).newest_step()) {

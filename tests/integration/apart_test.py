@@ -10,7 +10,7 @@ import unittest
 from support import newest_checkpoint, ranks_of, read_tensors, result, run, start
 
 RULES = ("lsgd", "easgd", "eamsgd", "local-sgd", "bmuf", "parle")
-ASYNCHRONOUS = ("lsgd-async", "easgd-async", "downpour")
+ASYNCHRONOUS = ("lsgd-async", "easgd-async", "downpour", "async-ps")
 
 
 class Apart(unittest.TestCase):
@@ -87,9 +87,44 @@ class Apart(unittest.TestCase):
         self.assertEqual(again["optimizer"], "lsgd")
         self.assertEqual(again["last_loss"], first["last_loss"])
 
-    def lose_a_worker(self, rule, how):
+    def test_bounded_staleness(self):
+        for staleness in (0, 1, 4):
+            with self.subTest(staleness):
+                report = result(run(*self.train("async-ps", None, 40, "--staleness", staleness)))
+                self.assertLess(report["last_loss"], report["first_loss"])
+                self.assertLessEqual(report["greatest_lead"], staleness)
+                self.assertEqual(report["exchanges"], 10)
+
+    def test_staleness_zero_has_the_losses_of_synchronous_training(self):
+        losses = {}
+        for rule in ("sgd", "async-ps"):
+            flags = ("--staleness", 0) if rule == "async-ps" else ()
+            report = result(run("train", "--model", "cnn7-small", "--cluster", "local:3", "--optimizer", rule, "--batch-size", 2,
+                                "--steps", 20, "--lr", 0.01, "--json", *flags))
+            losses[rule] = (report["first_loss"], report["last_loss"])
+        for expected, got in zip(losses["sgd"], losses["async-ps"]):
+            self.assertAlmostEqual(expected, got, delta=1e-3 * expected)
+
+    def test_a_strategy_of_asynchronous_servers_trains_as_one(self):
+        names = [variable["name"] for variable in result(run("graph", "--model", "cnn7-small", "--json"))["variables"]]
+        servers = [{"var_name": name, "PSSynchronizer": {"reduction_destination": "127.0.0.1", "sync": True, "staleness": 2}}
+                   for name in names]
+        file = self.folder / "stale.json"
+        file.write_text(json.dumps({"id": "stale", "node_config": servers}))
+        job = ("train", "--model", "cnn7-small", "--cluster", "local:3", "--strategy", file, "--batch-size", 2, "--steps", 20,
+               "--lr", 0.01, "--json")
+        report = result(run(*job))
+        self.assertEqual(report["optimizer"], "async-ps")
+        self.assertLessEqual(report["greatest_lead"], 2)
+        servers[1]["PSSynchronizer"]["staleness"] = 0
+        file.write_text(json.dumps({"id": "mixed", "node_config": servers}))
+        done = run(*job)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("the same sync and staleness", done.stderr)
+
+    def lose_a_worker(self, rule, how, *extra):
         # Made-up examples are few and each worker's own: at a high rate a long run is no learning any more.
-        job = start(*self.train(rule, self.folder / f"{rule}-{how}", 100000, "--seconds", 8, lr=0.002))
+        job = start(*self.train(rule, self.folder / f"{rule}-{how}", 100000, "--seconds", 8, *extra, lr=0.002))
         log = self.folder / f"{rule}-{how}" / "worker-2.jsonl"
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and not (log.exists() and log.stat().st_size > 0):
@@ -109,9 +144,11 @@ class Apart(unittest.TestCase):
                 self.assertLess(report["last_loss"], report["first_loss"])
 
     def test_asynchronous_rules_go_on_without_a_stopped_worker(self):
-        report, _ = self.lose_a_worker("lsgd-async", signal.SIGSTOP)
-        self.assertEqual(report["lost_workers"], [2])
-        self.assertLess(report["last_loss"], report["first_loss"])
+        for rule, *flags in (("lsgd-async",), ("async-ps", "--staleness", 1)):
+            with self.subTest(rule):
+                report, _ = self.lose_a_worker(rule, signal.SIGSTOP, *flags)
+                self.assertEqual(report["lost_workers"], [2])
+                self.assertLess(report["last_loss"], report["first_loss"])
 
     def test_a_synchronous_rule_ends_cleanly_when_a_worker_dies(self):
         job = start(*self.train("lsgd", None, 100000, "--timeout", 20))

@@ -21,6 +21,7 @@ constexpr int64_t kSize = 1'000'000;  // a snapshot fills more than a socket's b
 
 std::unique_ptr<DistributedOptimizer> make(const strategy::Optimizer& settings, Worker worker) {
   if (settings.rule == "downpour") return make_downpour(settings, std::move(worker));
+  if (settings.rule == "async-ps") return make_async_ps(settings, std::move(worker));
   if (settings.rule == "easgd-async") return make_easgd_async(settings, std::move(worker));
   return make_lsgd_async(settings, std::move(worker));
 }
@@ -61,6 +62,7 @@ TEST_P(AfterALoss, TheOthersTrainToTheEnd) {
   strategy::Optimizer settings;
   settings.rule = rule;
   settings.period = 8;
+  settings.staleness = settings.rule == "async-ps" ? 1 : -1;  // the harder case: somebody waits
   const transport::RendezvousServer server({"127.0.0.1", 0, kWorkers, "token"});
   std::vector<pid_t> children;
   for (int rank = 0; rank < kWorkers; ++rank) {
@@ -90,7 +92,8 @@ INSTANTIATE_TEST_SUITE_P(Each, AfterALoss,
                          ::testing::Values(std::pair("lsgd-async", SIGKILL), std::pair("lsgd-async", SIGSTOP),
                                            std::pair("easgd-async", SIGKILL),
                                            std::pair("easgd-async", SIGSTOP), std::pair("downpour", SIGKILL),
-                                           std::pair("downpour", SIGSTOP)));
+                                           std::pair("downpour", SIGSTOP), std::pair("async-ps", SIGKILL),
+                                           std::pair("async-ps", SIGSTOP)));
 
 }  // namespace
 }  // namespace entrain::optim

@@ -10,6 +10,7 @@
 
 namespace entrain::optim {
 
+std::unique_ptr<DistributedOptimizer> make_async_ps(const strategy::Optimizer& settings, Worker worker);
 std::unique_ptr<DistributedOptimizer> make_downpour(const strategy::Optimizer& settings, Worker worker);
 std::unique_ptr<DistributedOptimizer> make_easgd_async(const strategy::Optimizer& settings, Worker worker);
 std::unique_ptr<DistributedOptimizer> make_lsgd_async(const strategy::Optimizer& settings, Worker worker);

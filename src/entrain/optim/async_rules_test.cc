@@ -61,6 +61,7 @@ constexpr double kRate = 0.1;
 
 std::unique_ptr<DistributedOptimizer> make(const strategy::Optimizer& settings, Worker worker) {
   if (settings.rule == "downpour") return make_downpour(settings, std::move(worker));
+  if (settings.rule == "async-ps") return make_async_ps(settings, std::move(worker));
   if (settings.rule == "easgd-async") return make_easgd_async(settings, std::move(worker));
   return make_lsgd_async(settings, std::move(worker));
 }
@@ -330,7 +331,8 @@ TEST_P(Asynchronous, WithoutTheCentreAWorkerEnds) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, Asynchronous, ::testing::Values("downpour", "easgd-async", "lsgd-async"),
+INSTANTIATE_TEST_SUITE_P(Each, Asynchronous,
+                         ::testing::Values("async-ps", "downpour", "easgd-async", "lsgd-async"),
                          [](const auto& rule) {
                            std::string name = rule.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -26,6 +26,8 @@ struct Journal {
   };
   std::vector<Lead> leaders;  // LSGD: one an exchange
   int64_t exchanges = 0;      // this worker took part in
+  int64_t greatest_lead =
+      0;  // async-ps, where the centre is: exchanges that a worker was ahead of the slowest
   double communication_s =
       0;  // this worker did not compute because of an exchange: waiting, copying, pulling
 };
@@ -46,6 +48,10 @@ class DistributedOptimizer {
 
   // Completes exchanges under way. Before a checkpoint and at the end.
   virtual void finish() = 0;
+
+  // This worker takes no more steps, and nobody need wait for it; after finish(). What it knows can still be
+  // read. Rules under which it matters to nobody do nothing.
+  virtual void leave() {}
 
   // The parameters to test with, a copy: the centre of rules that have one, else the mean over workers (of
   // each worker's own group when there are groups). Synchronous rules: collective. Asynchronous rules: as far

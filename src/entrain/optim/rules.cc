@@ -39,6 +39,7 @@ Rule make_rule(const strategy::Optimizer& settings, Worker worker) {
                                    : make_lsgd_async(settings, std::move(worker));
   }
   if (settings.rule == "easgd-async") return make_easgd_async(settings, std::move(worker));
+  if (settings.rule == "async-ps") return make_async_ps(settings, std::move(worker));
   if (settings.rule == "downpour") return make_downpour(settings, std::move(worker));
   if (settings.rule == "easgd" || settings.rule == "eamsgd") return make_easgd(settings, std::move(worker));
   if (settings.rule == "local-sgd") return make_local_sgd(settings, std::move(worker));
@@ -46,7 +47,7 @@ Rule make_rule(const strategy::Optimizer& settings, Worker worker) {
   if (settings.rule == "parle") return make_parle(settings, std::move(worker));
   bad_input(
       "optimizer: rule is '{}', allowed here: lsgd, lsgd-async, easgd, easgd-async, eamsgd, downpour, "
-      "local-sgd, bmuf, parle",
+      "async-ps, local-sgd, bmuf, parle",
       settings.rule);
 }
 

@@ -38,17 +38,28 @@ void check_groups(const std::string& groups) {
   }
 }
 
+// To or from async-ps, what the old rule had for a period and a bound does not suit the new one.
+void change_rule(Optimizer& optimizer, const std::string& rule) {
+  if ((optimizer.rule == "async-ps") != (rule == "async-ps")) {
+    optimizer.period = default_period(rule);
+    optimizer.staleness = Optimizer().staleness;
+  }
+  optimizer.rule = rule;
+}
+
 }  // namespace
 
 const Names& rule_names() {
-  static const Names names = {"sgd",      "lsgd",      "lsgd-async", "easgd", "easgd-async", "eamsgd",
-                              "downpour", "local-sgd", "bmuf",       "parle", "hogwild"};
+  static const Names names = {"sgd",      "lsgd",     "lsgd-async", "easgd", "easgd-async", "eamsgd",
+                              "downpour", "async-ps", "local-sgd",  "bmuf",  "parle",       "hogwild"};
   return names;
 }
 
 bool Optimizer::asynchronous() const {
-  return rule == "lsgd-async" || rule == "easgd-async" || rule == "downpour";
+  return rule == "lsgd-async" || rule == "easgd-async" || rule == "downpour" || rule == "async-ps";
 }
+
+int64_t default_period(const std::string& rule) { return rule == "async-ps" ? 1 : Optimizer().period; }
 
 int64_t Optimizer::local_period_or_default() const {
   return local_period > 0 ? local_period : std::max<int64_t>(1, period / 4);
@@ -80,10 +91,10 @@ double Optimizer::rate_factor(double progress) const {
 void set_rule(Optimizer& optimizer, const std::string& name) {
   const Names& rules = rule_names();
   if (std::find(rules.begin(), rules.end(), name) != rules.end()) {
-    optimizer.rule = name;
+    change_rule(optimizer, name);
     if (name == "eamsgd") optimizer.base = "nesterov";
   } else if (name == "momentum" || name == "nesterov" || name == "adam") {
-    optimizer.rule = "sgd";
+    change_rule(optimizer, "sgd");
     optimizer.base = name;
   } else {
     bad_input("unknown optimizer '{}'; allowed: {}, momentum, nesterov, adam", name, fmt::join(rules, ", "));
@@ -108,6 +119,12 @@ void validate(const Optimizer& o) {
   if (o.local_period > o.period) {
     bad_input("optimizer: local period is {}, allowed: 1 to the (global) period, {}", o.local_period,
               o.period);
+  }
+  if (o.staleness < -1) {
+    bad_input("optimizer: staleness is {}, allowed: 0 or more, or -1 (no bound)", o.staleness);
+  }
+  if (o.staleness != -1 && o.rule != "async-ps") {
+    bad_input("optimizer: staleness is {} and the rule {}, allowed with async-ps", o.staleness, o.rule);
   }
   if (o.loss_window < 0) bad_input("optimizer: loss window is {}, allowed: 1 or more", o.loss_window);
   between("pull strength", o.pull, 0, 1);

@@ -25,11 +25,13 @@ struct Optimizer {
   double warmup = 0;     // share of the job in which the rate rises to that of the schedule
   double clip_norm = 0;  // gradients are scaled down to this norm over all variables; 0: as they are
 
-  int64_t period = 16;       // steps between exchanges (LSGD: of the global leader)
+  int64_t period = 16;       // see default_period(); steps between exchanges (LSGD: of the global leader)
   int64_t local_period = 0;  // LSGD with groups: steps between exchanges in a group; 0: a quarter of period
   int64_t loss_window = 0;   // LSGD: steps whose mean loss chooses the leader; 0: the local period
   std::string groups = "hosts";  // LSGD: hosts (one group when a host has one worker), one, or a count "2"
   std::string choice = "best";   // LSGD's leader: best (lowest loss), stochastic (softmax of -loss)
+
+  int64_t staleness = -1;  // async-ps: exchanges that a worker may be ahead of the slowest; -1: any number
 
   double pull = 0.1;         // LSGD: towards the leader at an exchange; EASGD: alpha
   double global_pull = 0.1;  // LSGD with groups: towards the leader of all
@@ -44,7 +46,7 @@ struct Optimizer {
 
   // Every step is local: parameters differ between workers.
   bool apart() const { return rule != "sgd"; }
-  // Nobody waits for a round; a dead worker is dropped.
+  // A dead worker is dropped. Nobody waits for a round, unless staleness bounds it.
   bool asynchronous() const;
   int64_t local_period_or_default() const;
   int64_t loss_window_or_default() const;
@@ -55,8 +57,11 @@ struct Optimizer {
   double rate_factor(double progress) const;
 };
 
-// Sets rule and base to what a name on a command line means: "lsgd" is a rule (around the base there is),
-// "adam" a base of synchronous SGD. Throws InputError listing what is allowed.
+// Of a rule whose period nobody has named: 1 where every step is an exchange by nature (async-ps), else 16.
+int64_t default_period(const std::string& rule);
+
+// Sets rule, base and the default period to what a name on a command line means: "lsgd" is a rule (around the
+// base there is), "adam" a base of synchronous SGD. Throws InputError listing what is allowed.
 void set_rule(Optimizer& optimizer, const std::string& name);
 
 // Throws InputError naming the field, its value and what is allowed.

@@ -38,6 +38,13 @@ TEST(Optimizer, BadSettingsAreRefusedWithTheAllowedRange) {
             "optimizer: pull strength is nan, allowed: more than 0 and less than 1");
   EXPECT_EQ(refusal([](Optimizer& o) { o.local_period = 17; }),
             "optimizer: local period is 17, allowed: 1 to the (global) period, 16");
+  EXPECT_EQ(refusal([](Optimizer& o) { o.staleness = 2; }),
+            "optimizer: staleness is 2 and the rule lsgd, allowed with async-ps");
+  EXPECT_EQ(refusal([](Optimizer& o) {
+              o.rule = "async-ps";
+              o.staleness = -2;
+            }),
+            "optimizer: staleness is -2, allowed: 0 or more, or -1 (no bound)");
   EXPECT_NE(refusal([](Optimizer& o) { o.rule = std::string("easdg"); }).find("allowed: sgd, lsgd"),
             std::string::npos);
   EXPECT_NE(refusal([](Optimizer& o) { o.groups = std::string("0"); }).find("groups is '0'"),
@@ -111,6 +118,23 @@ TEST(Optimizer, AFileMayNameTheRuleAlone) {
   ASSERT_TRUE(strategy.optimizer);
   EXPECT_EQ(strategy.optimizer->period, Optimizer{}.period);
   EXPECT_THROW(from_json(R"({"id": "x", "optimizer": {"rule": "easgd", "period": "0"}})"), InputError);
+  const auto server = from_json(R"({"optimizer": {"rule": "async-ps", "staleness": "4"}})");
+  EXPECT_EQ(server.optimizer->period, 1);
+  EXPECT_EQ(server.optimizer->staleness, 4);
+}
+
+TEST(Optimizer, AsyncPsExchangesEveryStepUnlessToldOtherwise) {
+  Optimizer optimizer;
+  optimizer.period = 64;
+  set_rule(optimizer, "async-ps");
+  EXPECT_EQ(optimizer.period, 1);
+  optimizer.period = 8;
+  optimizer.staleness = 2;
+  set_rule(optimizer, "async-ps");  // it was that before
+  EXPECT_EQ(optimizer.period, 8);
+  set_rule(optimizer, "lsgd");
+  EXPECT_EQ(optimizer.period, 16);
+  EXPECT_NO_THROW(validate(optimizer));
 }
 
 }  // namespace

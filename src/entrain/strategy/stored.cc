@@ -137,7 +137,7 @@ VariableConfig read_variable(const pb::Node& node) {
 // clang-format off
 #define ENTRAIN_OPTIMIZER_FIELDS(X) \
   X(base) X(learning_rate) X(weight_decay) X(rate_variant) X(rate_schedule) X(warmup) X(clip_norm) \
-  X(period) X(local_period) \
+  X(period) X(local_period) X(staleness) \
   X(loss_window) X(groups) X(choice) X(pull) X(global_pull) X(proximal) \
   X(overlap) X(block_momentum) X(block_rate) X(scope) X(threads)
 // clang-format on
@@ -145,6 +145,7 @@ VariableConfig read_variable(const pb::Node& node) {
 Optimizer read_optimizer(const pb::Optimizer& stored) {
   Optimizer optimizer;
   optimizer.rule = stored.rule();
+  optimizer.period = default_period(optimizer.rule);
 #define X(field) \
   if (stored.has_##field()) optimizer.field = stored.field();
   ENTRAIN_OPTIMIZER_FIELDS(X)

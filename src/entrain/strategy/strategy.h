@@ -21,7 +21,7 @@ enum class Compressor { kNone, kHorovod, kHorovodEF, kPowerSgd, kBf16, kTopK };
 struct ParameterServer {
   std::string destination;         // host address
   bool local_replication = false;  // a host sums its own ranks first, so only one copy leaves and enters it
-  bool sync = true;
+  bool sync = true;                // with staleness: see asynchrony.h
   int staleness = 0;
   Compressor compressor = Compressor::kNone;  // a cast; not kPowerSgd, kTopK
   friend bool operator==(const ParameterServer&, const ParameterServer&) = default;

@@ -11,6 +11,11 @@
 namespace entrain::strategy {
 namespace {
 
+constexpr const char* kAsynchronous =
+    "asynchronous training is --optimizer async-ps --staleness S, which entrain train takes from a file "
+    "whose "
+    "variables all say so";
+
 // What the first part of a merge group said; the others must agree, for they travel in one message.
 struct Group {
   std::string variable;
@@ -84,11 +89,13 @@ class Validator {
       bad_input("variable {}: reduction_destination is \"{}\", allowed: {}", v.name, ps.destination,
                 fmt::join(hosts, ", "));
     }
-    if (!ps.sync)
-      bad_input("variable {}: sync is false: not available in this build yet; allowed: true", v.name);
+    if (!ps.sync) {
+      bad_input("variable {}: sync is false, allowed where gradients meet every step: true ({})", v.name,
+                kAsynchronous);
+    }
     if (ps.staleness != 0) {
-      bad_input("variable {}: staleness is {}: not available in this build yet; allowed: 0", v.name,
-                ps.staleness);
+      bad_input("variable {}: staleness is {}, allowed where gradients meet every step: 0 ({})", v.name,
+                ps.staleness, kAsynchronous);
     }
     check_compressor(ps.compressor, v);
     if (!is_cast(ps.compressor) && ps.compressor != Compressor::kNone) {

@@ -87,15 +87,15 @@ TEST_F(Validate, RefusesUnknownServers) {
               AllOf(HasSubstr("scale"), HasSubstr("10.0.0.1"), HasSubstr("198.18.0.3")));
 }
 
-TEST_F(Validate, RefusesWhatThisBuildCannotDo) {
+TEST_F(Validate, RefusesWhatServersCannotDo) {
   EXPECT_THAT(error_after([](Variables& v) {
                 v[kScale].parts = {{ParameterServer{"198.18.0.1", false, false}, {}}};
               }),
-              AllOf(HasSubstr("sync"), HasSubstr("not available in this build yet; allowed: true")));
+              AllOf(HasSubstr("sync"), HasSubstr("every step: true"), HasSubstr("--optimizer async-ps")));
   EXPECT_THAT(error_after([](Variables& v) {
                 v[kScale].parts = {{ParameterServer{"198.18.0.1", false, true, 3}, {}}};
               }),
-              AllOf(HasSubstr("staleness is 3"), HasSubstr("allowed: 0")));
+              AllOf(HasSubstr("staleness is 3"), HasSubstr("every step: 0")));
   EXPECT_THAT(
       error_after([](Variables& v) {
         v[kScale].parts = {{ParameterServer{"198.18.0.1", false, true, 0, Compressor::kPowerSgd}, {}}};

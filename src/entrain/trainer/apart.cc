@@ -293,6 +293,7 @@ TrainReport ApartTraining::run() {
                                                 100 * report.tests.back().error));
   }
   rule_->finish();
+  rule_->leave();
   report.total_time = wall();
   if (options_.checkpoint_every == 0 || step % options_.checkpoint_every != 0) save(step);
   if (tested_ && step > report.first_step) test(step, report);
@@ -340,6 +341,7 @@ void ApartTraining::summarise(TrainReport& report) {
   }
   report.strategy_id = settings_.rule;
   report.exchanges = rule_->journal().exchanges;
+  report.greatest_lead = rule_->journal().greatest_lead;
   int leader = -1;
   for (const auto& lead : rule_->journal().leaders) {
     if (lead.global < 0) continue;

@@ -77,6 +77,7 @@ struct TrainReport {
   std::vector<int> lost;        // workers that asynchronous rules went on without
   int64_t leader_switches = 0;  // the leader of all became another worker
   int64_t exchanges = 0;
+  int64_t greatest_lead = 0;  // async-ps: exchanges that a worker was ahead of the slowest
   // Pipelines only.
   std::optional<pipeline::Breakdown> pipeline;  // of rank 0's
   std::vector<int> balance;                     // layers a cell
