@@ -121,9 +121,9 @@ void EventSimulation::Iteration::run(const Model& m, const strategy::Strategy& s
       busy[r] += seconds;
       alone = std::max(alone, seconds);
     }
-    // A piece is at one place at a time, and a message's streams only flow side by side in the large. Where it
-    // moves whole (to a server and back), its last piece sets out when the rest has come; where it moves in
-    // chunks (around a ring), the way of one piece through all transfers is the least that it takes.
+    // A piece is at one place at a time, and a message's streams only flow side by side in the large. Where
+    // it moves whole (to a server and back), its last piece sets out when the rest has come; where it moves
+    // in chunks (around a ring), the way of one piece through all transfers is the least that it takes.
     const double piece = std::min(found.bytes / d.chunks, kSegmentBytes);
     const double hop = d.stream_rate > 0 ? piece / d.stream_rate : 0;
     least.push_back(d.chunks > 1 ? std::max(alone, hop * d.depth) : alone);
