@@ -85,7 +85,8 @@ void print_table(const dataset::Stats& stats) {
                percent(d.noise.repeated, d.noise.between));
   }
   fmt::print(
-      "noise: within a trial p10 to p90 spans {} of its median ({} trials); repeats of a strategy span {} of "
+      "noise: within a trial p10 to p90 spans {} of its step time ({} trials); repeats of a strategy span {} "
+      "of "
       "their mean ({} strategies); medians over them\n",
       percent(stats.noise.trials, stats.noise.within), stats.noise.trials,
       percent(stats.noise.repeated, stats.noise.between), stats.noise.repeated);

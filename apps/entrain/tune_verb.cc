@@ -309,7 +309,7 @@ void add_tune(CLI::App& app, Action& action) {
   verb->add_option("--steps", c->measure.least, "Least measured steps of a trial")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  verb->add_option("--most-steps", c->measure.most, "Most, while the median is not steady")
+  verb->add_option("--most-steps", c->measure.most, "Most, while the steps are not steady")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   verb->add_option("--seed", c->job.seed, "Seed of parameters, data and search")->capture_default_str();

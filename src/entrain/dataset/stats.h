@@ -19,7 +19,7 @@ double quantile(std::vector<double> values, double q);
 // Relative spreads; a median over trials or strategies, so that one disturbed trial does not show.
 struct Noise {
   size_t trials = 0;       // with at least 3 measured steps
-  double within = 0;       // (p90 - p10) / median of a trial's steps
+  double within = 0;       // (p90 - p10) / step time of a trial
   size_t repeated = 0;     // strategies with more than one ok() trial in their domain
   double between = 0;      // (largest - least) / mean of such a strategy's trials
   double between_std = 0;  // their standard deviation / mean
