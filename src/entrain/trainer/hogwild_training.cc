@@ -43,6 +43,18 @@ std::vector<Replica> make_replicas(const TrainOptions& options, torch::Tensor& x
   return replicas;
 }
 
+// The parameters are shared, but every thread keeps batch norm's statistics of the batches that it saw: the
+// model has their mean, however the threads divided the steps.
+void average_buffers(const std::vector<Replica>& replicas) {
+  std::vector<std::vector<torch::Tensor>> all;
+  for (const Replica& replica : replicas) all.push_back(replica.model->buffers());
+  for (size_t i = 0; i < all[0].size(); ++i) {
+    torch::Tensor sum = torch::zeros_like(all[0][i], torch::kFloat64);
+    for (const auto& buffers : all) sum += buffers[i];
+    all[0][i].copy_(sum / static_cast<double>(all.size()));
+  }
+}
+
 }  // namespace
 
 TrainReport train_hogwild(Context& context, const TrainOptions& options) {
@@ -93,6 +105,7 @@ TrainReport train_hogwild(Context& context, const TrainOptions& options) {
       },
       &stop);
   report.total_time = seconds_since(begin);
+  average_buffers(replicas);
   report.strategy_id = options.optimizer.rule;
   report.comm_share = 0;
   report.bytes_sent = {0};
