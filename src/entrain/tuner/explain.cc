@@ -6,7 +6,7 @@
 #include <set>
 
 #include "entrain/base/error.h"
-#include "entrain/simulator/analytic/demand.h"
+#include "entrain/simulator/analytic/routes.h"
 #include "entrain/simulator/parts.h"
 #include "entrain/strategy/builders/registry.h"
 #include "entrain/strategy/validate.h"
@@ -83,12 +83,18 @@ void measure_links(Explanation& e, const Strategy& strategy, const graph::Graph&
   const plan::Plan plan = plan::make_plan(strategy, graph, cluster);
   e.bound = plan::link_bound(plan, graph, cluster);
   e.best_bound_s = plan::best_link_bound(graph, cluster);
-  const simulator::Demands demands(graph, cluster, calibration);
+  const simulator::Routes routes(graph);
   const size_t hosts = cluster.hosts.size();
   std::vector<double> bytes(2 * hosts);  // sending of each host, then receiving
   for (const auto& message : plan.messages) {
-    const auto found = demands.find(message, plan.workers);
-    for (size_t r = 0; r < bytes.size(); ++r) bytes[r] += found.demand->per_byte[r] * found.bytes;
+    const auto [route, size] = routes.find(message, plan.workers);
+    for (const auto& hop : route->hops) {
+      const auto from = static_cast<size_t>(cluster.host_of(hop.from)),
+                 to = static_cast<size_t>(cluster.host_of(hop.to));
+      if (from == to) continue;
+      bytes[from] += hop.share * size / route->chunks;
+      bytes[hosts + to] += hop.share * size / route->chunks;
+    }
   }
   for (size_t r = 0; r < bytes.size(); ++r) {
     if (bytes[r] <= 0) continue;

@@ -7,8 +7,8 @@
 
 #include "entrain/plan/link_bound.h"
 #include "entrain/plan/plan.h"
-#include "entrain/simulator/analytic/demand.h"
-#include "entrain/simulator/analytic/flows.h"
+#include "entrain/simulator/analytic/network.h"
+#include "entrain/simulator/analytic/routes.h"
 
 namespace entrain::simulator {
 namespace {
@@ -37,14 +37,17 @@ double preparing(const plan::Message& message, const graph::Graph& graph, const 
   return packing + 8 * static_cast<double>(message.elements()) * message.rank / k.matmul_flops;
 }
 
-constexpr double kSegmentBytes = 512 << 10;  // the executor's: a message moves on in pieces of this size
+// What moves as one on a link: fine enough for a small model, and for a large one as many pieces as for a
+// small.
+constexpr double kLeastGrain = 16 << 10;
+constexpr double kGrains = 48;  // of a model
 
 }  // namespace
 
 // What does not depend on the strategy.
 struct EventSimulation::Model {
   Model(const graph::Graph& g, const cluster::Cluster& c, const Calibration& k)
-      : graph(g), cluster(c), calibration(k), planner(graph, cluster), demands(graph, cluster, k) {
+      : graph(g), cluster(c), calibration(k), planner(graph, cluster), routes(graph), network(cluster, k) {
     double slowest = 1;
     for (const auto& host : cluster.hosts) {
       if (!host.server_only()) slowest = std::min(slowest, host.speed);
@@ -65,33 +68,32 @@ struct EventSimulation::Model {
                                : static_cast<double>(v.bytes());
       update.push_back(bytes / k.update_bytes_per_s);
       compute += forward.back() + update.back();
+      grain += bytes / kGrains;
     }
     compute += backward;
+    grain = std::max(grain, kLeastGrain);
   }
 
   graph::Graph graph;
   cluster::Cluster cluster;
   Calibration calibration;
   plan::Planner planner;
-  Demands demands;
+  Routes routes;
+  Network network;
   std::vector<double> ready, forward, update;  // by variable, in seconds
   double scale = 1;                            // seconds of the slowest worker by profiled second
   double backward = 0;
   double compute = 0;
+  double grain = 0;  // bytes
 };
 
 // One run of the model; kept between calls for its memory.
 struct EventSimulation::Iteration {
   plan::Plan plan;
-  std::vector<Flow> flows;        // by message
-  std::vector<double> least;      // by message: seconds it takes on idle links
-  std::vector<double> latency;    // by message
-  std::vector<double> filling;    // by message: seconds of its last piece in all stages but one
-  std::vector<double> lean;       // by link's direction: seconds of first stages less those of later ones
-  std::vector<double> ended;      // by message: at its last rank
-  std::vector<double> available;  // by variable
-  std::vector<int> last_message;  // by variable: the one it waits for
-  std::vector<double> busy;       // by resource, in seconds
+  std::vector<Shipment> shipments;  // by message
+  std::vector<double> available;    // by variable
+  std::vector<int> last_message;    // by variable: the one it waits for
+  std::vector<double> busy;         // by host's link sending, receiving, and engines, in seconds
   double end = 0;
 
   void run(const Model& m, const strategy::Strategy& strategy, bool describe);
@@ -99,58 +101,26 @@ struct EventSimulation::Iteration {
 };
 
 void EventSimulation::Iteration::run(const Model& m, const strategy::Strategy& strategy, bool describe) {
-  const Calibration& k = m.calibration;
   plan = m.planner.plan(strategy, describe);
-  const Resources& resources = m.demands.resources();
-  flows.clear();
-  least.clear();
-  latency.clear();
-  filling.clear();
-  lean.assign(resources.capacity.size(), 0.0);
-  busy.assign(resources.capacity.size(), 0.0);
+  shipments.clear();
   for (const auto& message : plan.messages) {
-    const auto found = m.demands.find(message, plan.workers);
+    const auto found = m.routes.find(message, plan.workers);
     double ready = 0;
     for (const auto& slice : message.slices) ready = std::max(ready, m.ready[slice.variable]);
-    const Demand& d = *found.demand;
-    const double packing = preparing(message, m.graph, k);
-    flows.push_back({found.demand, found.queue, message.priority, found.bytes, ready, packing, 0, 0});
-    double alone = 0;
-    for (size_t r = 0; r < busy.size(); ++r) {
-      const double seconds = (d.fixed[r] + d.per_byte[r] * found.bytes) / resources.capacity[r];
-      busy[r] += seconds;
-      alone = std::max(alone, seconds);
-    }
-    // A piece is at one place at a time, and a message's streams only flow side by side in the large. Where
-    // it moves whole (to a server and back), its last piece sets out when the rest has come; where it moves
-    // in chunks (around a ring), the way of one piece through all transfers is the least that it takes.
-    const double piece = std::min(found.bytes / d.chunks, kSegmentBytes);
-    const double hop = d.stream_rate > 0 ? piece / d.stream_rate : 0;
-    least.push_back(d.chunks > 1 ? std::max(alone, hop * d.depth) : alone);
-    const int turns = message.exchange == plan::Exchange::kLowRank ? 2 : 1;  // one factor waits for the other
-    latency.push_back(turns * d.depth * k.latency_s);
-    filling.push_back(d.chunks > 1 ? 0 : piece * d.filling);
-    if (filling.back() == 0) continue;
-    for (size_t r = 0; r < 2 * resources.hosts; ++r) {
-      lean[r] += (2 * d.first[r] - d.per_byte[r]) * found.bytes / resources.capacity[r];
-    }
+    shipments.push_back(
+        {found.route, message.priority, found.bytes, ready, preparing(message, m.graph, m.calibration)});
   }
-  // A last piece waits for its stages only as far as the busiest link is not busy with others' meanwhile: one
-  // that carries as much to servers as from them is.
-  const auto busiest = std::max_element(busy.begin(), busy.begin() + 2 * resources.hosts) - busy.begin();
-  const double alone = busy[busiest] > 0 ? std::abs(lean[busiest]) / busy[busiest] : 0;
-  for (size_t i = 0; i < latency.size(); ++i) latency[i] += alone * filling[i];
-  run_flows(flows, m.demands.queues(), resources);
-
+  m.network.run(shipments, plan.workers, m.grain, busy);
   available.assign(m.graph.variables.size(), 0.0);
   last_message.assign(m.graph.variables.size(), -1);
-  ended.resize(flows.size());
-  for (size_t i = 0; i < flows.size(); ++i) {
-    // What one message leaves idle while its pieces are on their way, others fill.
-    ended[i] = std::max(flows[i].ended, flows[i].begun + least[i]) + latency[i];
+  for (size_t i = 0; i < shipments.size(); ++i) {
+    // PowerSGD's second factor waits for the first.
+    if (plan.messages[i].exchange == plan::Exchange::kLowRank) {
+      shipments[i].ended += shipments[i].route->depth * m.calibration.latency_s;
+    }
     for (const auto& slice : plan.messages[i].slices) {
-      if (ended[i] < available[slice.variable]) continue;
-      available[slice.variable] = ended[i];
+      if (shipments[i].ended < available[slice.variable]) continue;
+      available[slice.variable] = shipments[i].ended;
       last_message[slice.variable] = static_cast<int>(i);
     }
   }
@@ -173,12 +143,12 @@ Estimate EventSimulation::Iteration::summary(const Model& m) const {
     e.busiest_host = static_cast<int>(r % hosts);
     e.busiest_kind = static_cast<Estimate::Kind>(r / hosts);
   }
-  for (size_t i = 0; i < flows.size(); ++i) {
-    e.last_arrival = std::max(e.last_arrival, ended[i]);
-    e.latency += ended[i] - flows[i].ended;
-    e.transfers += flows[i].demand->transfers;
+  for (const Shipment& shipment : shipments) {
+    e.last_arrival = std::max(e.last_arrival, shipment.ended);
+    e.latency += shipment.route->depth * m.calibration.latency_s;
+    e.transfers += static_cast<double>(shipment.route->hops.size());
   }
-  e.messages = static_cast<double>(flows.size());
+  e.messages = static_cast<double>(shipments.size());
   return e;
 }
 
@@ -210,9 +180,10 @@ Timeline EventSimulation::timeline(const strategy::Strategy& strategy) const {
     const double backward = variables[v].backward_s * m.scale;
     t.spans.push_back({"backward", variables[v].name, m.ready[v] - backward, m.ready[v]});
   }
-  for (size_t i = 0; i < run.flows.size(); ++i) {
-    const Flow& f = run.flows[i];
-    t.spans.push_back({fmt::format("queue {}", f.queue), run.plan.messages[i].what, f.begun, run.ended[i]});
+  for (size_t i = 0; i < run.shipments.size(); ++i) {
+    const Shipment& s = run.shipments[i];
+    t.spans.push_back(
+        {fmt::format("route {}", s.route->number), run.plan.messages[i].what, s.begun, s.ended});
   }
   // Forward, and the last variable it had to wait for: what came after that was only computing.
   double now = m.backward;
@@ -234,10 +205,10 @@ Timeline EventSimulation::timeline(const strategy::Strategy& strategy) const {
     return t;
   }
   const int message = run.last_message[waited_for];
-  const Flow& f = run.flows[message];
-  path.push_back({"backward", "until the message's gradients are there", 0, f.ready});
-  if (f.begun > f.ready) path.push_back({"queue", "behind more important messages", f.ready, f.begun});
-  path.push_back({"message", run.plan.messages[message].what, f.begun, wait_end});
+  const Shipment& s = run.shipments[message];
+  path.push_back({"backward", "until the message's gradients are there", 0, s.ready});
+  if (s.begun > s.ready) path.push_back({"queue", "behind other messages", s.ready, s.begun});
+  path.push_back({"message", run.plan.messages[message].what, s.begun, wait_end});
   path.push_back({"forward", "from " + variables[waited_for].name + " on", wait_end, now});
   return t;
 }

@@ -2,7 +2,7 @@
 // forward waits for the variables it reads.
 //
 //   backward  ──▶ g(n-1) ──▶ ... ──▶ g(0)                     at its slowest worker
-//   messages        └── start when all their gradients are there; flow (flows.h); end
+//   messages        └── start when all their gradients are there; travel (network.h); end
 //   forward         waits for variable 0, updates it, computes; waits for variable 1, ...
 //
 // An iteration is from one start of backward to the next. Everything that a backward sends is taken in
@@ -27,7 +27,7 @@ struct Estimate {
   int busiest_host = 0;   // where it is
   enum class Kind { kSending, kReceiving, kEngine } busiest_kind = Kind::kSending;
   double last_arrival = 0;  // when the last message ends, from the start of backward
-  double latency = 0;       // sum over messages of what is neither links nor engines
+  double latency = 0;       // sum over messages of what their longest chains wait for wake-ups
   double messages = 0;      // count
   double transfers = 0;     // of all ranks
 };

@@ -6,7 +6,7 @@
 
 #include "entrain/simulator/analytic/bound.h"
 #include "entrain/simulator/analytic/calibrate.h"
-#include "entrain/simulator/analytic/flows.h"
+#include "entrain/simulator/analytic/network.h"
 #include "entrain/strategy/builders/registry.h"
 #include "entrain/strategy/sampler/sampler.h"
 
@@ -53,8 +53,10 @@ TEST(EventSimulation, ServerOnTheFastHostIsBoundByTheSlowOnes) {
   const auto g = layers(1);
   const auto d = cluster::parse("lab:1x10gbit+3x1gbit");
   const auto e = EventSimulation(g, d, ideal()).estimate(strategy::build("ps", g, d));
-  // A slow host pushes 40 MB and pulls 40 MB at once; the last piece (512 KB) is pulled after its push.
-  EXPECT_NEAR(e.seconds, 3e-3 + 40e6 / 125e6 + 524288 / 125e6, 1e-3);
+  // A slow host pushes 40 MB and pulls 40 MB at once; the last piece (a 48th) is pulled after its push, and
+  // leaves the fast host after those of the two others.
+  const double piece = 40e6 / 48;
+  EXPECT_NEAR(e.seconds, 3e-3 + 40e6 / 125e6 + piece / 125e6 + 2 * piece / 1250e6, 1e-5);
   EXPECT_NE(e.busiest_host, 0);
 }
 
@@ -120,23 +122,61 @@ TEST(EventSimulation, TimelineTellsTheCriticalPath) {
   EXPECT_NEAR(t.critical_path.back().end, t.estimate.seconds, 1e-9);
 }
 
-// Two queues share a link half and half; in one queue the more important goes first.
-TEST(Flows, ShareAndPriority) {
-  const auto d = cluster::parse("lab:2x1gbit");
-  Resources resources(d, ideal());
-  Demand demand;
-  demand.per_byte.assign(resources.capacity.size(), 0);
-  demand.fixed.assign(resources.capacity.size(), 0);
-  demand.per_byte[resources.sending(0)] = 1;
-  demand.stream = 1;
-  const double second = 125e6;  // bytes
-  std::vector<Flow> flows{
-      {&demand, 0, 5, second, 0, 0}, {&demand, 0, 1, second, 0.25, 0}, {&demand, 1, 9, second, 0, 0}};
-  run_flows(flows, 2, resources);
-  // 0 and 2 share; at 0.25 flow 1 takes over queue 0 and shares with 2, which ends at 2; then it is alone.
-  EXPECT_NEAR(flows[1].ended, 2.125, 1e-6);
-  EXPECT_NEAR(flows[2].ended, 2.0, 1e-6);
-  EXPECT_NEAR(flows[0].ended, 3.0, 1e-6);
+// One transfer, from one rank to another.
+Route one_way(int from, int to) {
+  Route route;
+  route.depth = 1;
+  route.gates = {{from, 0, 0, 1}};
+  route.hops = {{from, to, 1, false, 0, 0}};
+  return route;
+}
+
+constexpr double kSecond = 125e6;  // bytes of a link of 1 Gbit/s
+constexpr double kFine = 64e3;
+
+std::vector<Shipment> run(const char* cluster, std::vector<Shipment> shipments) {
+  std::vector<double> busy;
+  Network(cluster::parse(cluster), ideal()).run(shipments, {0, 1}, kFine, busy);
+  return shipments;
+}
+
+TEST(Network, StreamsShareALink) {
+  const Route a = one_way(0, 2), b = one_way(1, 2);
+  const auto out = run("lab:3x1gbit", {{&a, 0, kSecond, 0, 0}, {&b, 9, kSecond / 2, 0, 0}});
+  EXPECT_NEAR(out[1].ended, 1, 0.01);
+  EXPECT_NEAR(out[0].ended, 1.5, 0.01);
+}
+
+TEST(Network, TheSlowerLinkSetsThePace) {
+  const Route route = one_way(0, 1);
+  EXPECT_NEAR(run("lab:1x10gbit+1x1gbit", {{&route, 0, kSecond, 0, 0}})[0].ended, 1, 0.01);
+  EXPECT_NEAR(run("lab:1x1gbit+1x10gbit", {{&route, 0, kSecond, 0, 0}})[0].ended, 1, 0.01);
+}
+
+TEST(Network, TheMoreImportantOvertakesInAStream) {
+  const Route route = one_way(0, 1);
+  const auto out = run("lab:2x1gbit", {{&route, 5, kSecond, 0, 0}, {&route, 1, kSecond, 0.25, 0}});
+  EXPECT_NEAR(out[1].ended, 1.25, 0.01);
+  EXPECT_NEAR(out[0].ended, 2, 0.01);
+  EXPECT_NEAR(out[1].begun, 0.25, 0.01);
+}
+
+TEST(Network, AnAnswerWaitsForAllThatItNeeds) {
+  const auto d = cluster::parse("lab:3x1gbit");
+  const auto g = layers(1);
+  const auto plan = plan::make_plan(strategy::build("ps", g, d), g, d);
+  const Routes routes(g);
+  const Route& route = *routes.find(plan.messages[0], plan.workers).route;
+  EXPECT_EQ(route.depth, 2);
+  ASSERT_EQ(route.hops.size(), 4u);  // two push, two pull
+  int waiting = 0;
+  for (const Gate& gate : route.gates) {
+    if (gate.needs == 0) continue;
+    ++waiting;
+    EXPECT_EQ(gate.needs, 2);
+    EXPECT_EQ(gate.hops_count, 2);
+  }
+  EXPECT_EQ(waiting, 1);
 }
 
 TEST(Calibrate, FindsWhatRunsShow) {

@@ -1,0 +1,303 @@
+#include "entrain/simulator/analytic/network.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace entrain::simulator {
+namespace {
+
+constexpr double kSegmentBytes = 512 << 10;  // the executor's: a message moves on in pieces of this size
+constexpr double kBurstRate = 2.5e9;         // bytes per second past a full bucket
+constexpr double kNothing = 0.5;             // bytes: what rounding may leave
+constexpr int kAllSegments = -1;
+
+// One direction of a host's link: first come, first served. A shaper's bucket (a switch's buffer) that has
+// filled while it was idle lets a burst pass.
+struct Link {
+  double free = 0;  // when it has sent all that came
+  double bucket = 0;
+};
+
+// A segment on one of its hops.
+struct Piece {
+  int shipment;
+  int segment;
+  int hop;
+  double unsent;
+  double unreceived;
+};
+
+struct Waiting {
+  int priority;
+  int piece;  // pieces are numbered in the order of their coming
+  // The best on top of a heap.
+  bool operator<(const Waiting& other) const {
+    return priority != other.priority ? priority > other.priority : piece > other.piece;
+  }
+};
+
+struct Stream {
+  std::vector<Waiting> waiting;  // heap
+  double on_links = 0;           // bytes
+};
+
+struct Event {
+  enum Kind { kReady, kPost, kEnter, kCome, kTaken };
+  Kind kind;
+  int index;     // kReady, kPost: shipment; others: piece
+  int gate;      // kPost
+  double bytes;  // kEnter, kCome
+  double until;  // kEnter: when its last byte has left the sender
+};
+
+struct Due {
+  double at;
+  int event;  // events are numbered in the order of their making
+  // The soonest on top of a heap.
+  bool operator<(const Due& other) const { return at != other.at ? at > other.at : event > other.event; }
+};
+
+}  // namespace
+
+// One run; kept between calls for its memory: a search makes millions of them.
+struct Network::Run {
+  const Network* network = nullptr;
+  std::vector<Shipment>* shipments = nullptr;
+  const std::vector<int>* workers = nullptr;
+  std::vector<double>* busy = nullptr;
+  double grain = 0;
+  double now = 0;
+  std::vector<Event> events;
+  std::vector<Due> due;  // heap
+  std::vector<Stream> streams;
+  std::vector<Link> sending, receiving;  // by host
+  std::vector<double> engine;            // by rank: when it is free
+  std::vector<Piece> pieces;
+  std::vector<int> segments;  // by shipment: of each chunk
+  std::vector<int> first;     // by shipment: its gates' place in `missing`
+  std::vector<int> missing;   // by (segment, gate): hops that the gate still waits for
+
+  void start();
+  void step(const Event& event);
+  void add(double at, Event::Kind kind, int index, int gate = 0, double bytes = 0, double until = 0) {
+    due.push_back({at, static_cast<int>(events.size())});
+    std::push_heap(due.begin(), due.end());
+    events.push_back({kind, index, gate, bytes, until});
+  }
+  Stream& stream(int from, int to) { return streams[static_cast<size_t>(from) * engine.size() + to]; }
+  double segment_bytes(int shipment) const {
+    const Shipment& s = (*shipments)[shipment];
+    return s.bytes / (s.route->chunks * segments[shipment]);
+  }
+  double work(int rank, double from, double seconds);
+  double pass(Link& link, double rate, double from, double bytes);
+  void post(int shipment, int gate, int segment);
+  void pump(int from, int to);
+  void enter(int index, double bytes, double until);
+  void come(int index, double bytes);
+  void set_out(int shipment);
+  void open(Piece piece);
+};
+
+// A rank's engine does one thing after the other. Returns when it has done this.
+double Network::Run::work(int rank, double from, double seconds) {
+  const size_t host = static_cast<size_t>(network->host_of_[rank]);
+  (*busy)[2 * network->hosts() + host] += seconds / network->ranks_[host];
+  return engine[rank] = std::max(from, engine[rank]) + seconds;
+}
+
+// Returns when the last byte is through.
+double Network::Run::pass(Link& link, double rate, double from, double bytes) {
+  const double begin = std::max(from, link.free);
+  const double burst = rate * network->calibration_.burst_s;
+  link.bucket = std::min(burst, link.bucket + (begin - link.free) * rate);
+  const double past = std::min(link.bucket, bytes);
+  link.bucket -= past;
+  return link.free = begin + std::max((bytes - past) / rate, bytes / kBurstRate);
+}
+
+void Network::Run::start() {
+  const size_t world = network->host_of_.size(), hosts = network->hosts();
+  now = 0;
+  events.clear();
+  due.clear();
+  pieces.clear();
+  streams.resize(std::max(streams.size(), world * world));
+  for (Stream& each : streams) each.on_links = 0;
+  sending.resize(hosts);
+  for (size_t h = 0; h < hosts; ++h) sending[h] = {0, network->rate_[h] * network->calibration_.burst_s};
+  receiving = sending;
+  engine.assign(world, 0.0);
+  busy->assign(3 * hosts, 0.0);
+  segments.clear();
+  first.clear();
+  missing.clear();
+  for (size_t i = 0; i < shipments->size(); ++i) {
+    Shipment& s = (*shipments)[i];
+    const double chunk = s.bytes / s.route->chunks;
+    segments.push_back(std::max(1, static_cast<int>(std::ceil(chunk / std::max(kSegmentBytes, grain)))));
+    first.push_back(static_cast<int>(missing.size()));
+    for (int k = 0; k < segments.back(); ++k) {
+      for (const Gate& gate : s.route->gates) missing.push_back(gate.needs);
+    }
+    s.begun = -1;
+    s.ended = s.ready;
+    add(s.ready, Event::kReady, static_cast<int>(i));
+  }
+}
+
+// The gate's hops of a segment join their streams.
+void Network::Run::post(int shipment, int gate_index, int segment) {
+  const Shipment& s = (*shipments)[shipment];
+  const Gate& gate = s.route->gates[gate_index];
+  const double bytes = segment_bytes(shipment);
+  const bool all = segment == kAllSegments;
+  const int begin = all ? 0 : segment, end = all ? segments[shipment] : segment + 1;
+  const Calibration& k = network->calibration_;
+  for (int h = gate.hops; h < gate.hops + gate.hops_count; ++h) {
+    const Hop& hop = s.route->hops[h];
+    const double size = bytes * hop.share;
+    for (int i = begin; i < end; ++i) {
+      work(gate.rank, now, k.message_s + size / k.engine_bytes_per_s);
+      const int piece = static_cast<int>(pieces.size());
+      pieces.push_back({shipment, i, h, size, size});
+      if (network->host_of_[hop.from] == network->host_of_[hop.to]) {
+        add(now, Event::kCome, piece, 0, size);
+        continue;
+      }
+      auto& waiting = stream(hop.from, hop.to).waiting;
+      waiting.push_back({s.priority, piece});
+      std::push_heap(waiting.begin(), waiting.end());
+    }
+    pump(hop.from, hop.to);
+  }
+}
+
+void Network::Run::pump(int from, int to) {
+  auto& [waiting, on_links] = stream(from, to);
+  const int host = network->host_of_[from];
+  while (!waiting.empty() && on_links < network->calibration_.window_bytes) {
+    const int index = waiting.front().piece;
+    Piece& piece = pieces[index];
+    const double bytes = std::min(piece.unsent, grain);
+    const double begin = std::max(now, sending[host].free);
+    const double end = pass(sending[host], network->rate_[host], now, bytes);
+    (*busy)[host] += bytes / network->rate_[host];
+    on_links += bytes;
+    piece.unsent -= bytes;
+    Shipment& s = (*shipments)[piece.shipment];
+    if (s.begun < 0) s.begun = begin;
+    if (piece.unsent <= kNothing) {
+      std::pop_heap(waiting.begin(), waiting.end());
+      waiting.pop_back();
+    }
+    if (begin > now) {
+      add(begin, Event::kEnter, index, 0, bytes, end);
+    } else {
+      enter(index, bytes, end);
+    }
+  }
+}
+
+// The first byte reaches the receiver's link as soon as it leaves the sender's.
+void Network::Run::enter(int index, double bytes, double until) {
+  const Piece& piece = pieces[index];
+  const int host = network->host_of_[(*shipments)[piece.shipment].route->hops[piece.hop].to];
+  const double through = pass(receiving[host], network->rate_[host], now, bytes);
+  (*busy)[network->hosts() + host] += bytes / network->rate_[host];
+  add(std::max(through, until), Event::kCome, index, 0, bytes);
+}
+
+// What waited for this piece goes on.
+void Network::Run::open(Piece piece) {
+  Shipment& s = (*shipments)[piece.shipment];
+  s.ended = std::max(s.ended, now);
+  const Hop& hop = s.route->hops[piece.hop];
+  const auto gates = static_cast<int>(s.route->gates.size());
+  for (int i = hop.opens; i < hop.opens + hop.opens_count; ++i) {
+    const int gate = s.route->opens[i];
+    if (--missing[first[piece.shipment] + piece.segment * gates + gate] > 0) continue;
+    post(piece.shipment, gate, piece.segment);
+  }
+}
+
+void Network::Run::set_out(int shipment) {
+  const Shipment& s = (*shipments)[shipment];
+  if (s.preparing > 0) {
+    for (const int worker : *workers) work(worker, now, s.preparing);
+  }
+  for (size_t g = 0; g < s.route->gates.size(); ++g) {
+    const Gate& gate = s.route->gates[g];
+    if (gate.needs > 0) continue;
+    if (s.preparing > 0) {
+      add(engine[gate.rank], Event::kPost, shipment, static_cast<int>(g));
+    } else {
+      post(shipment, static_cast<int>(g), kAllSegments);
+    }
+  }
+}
+
+void Network::Run::come(int index, double bytes) {
+  Piece& piece = pieces[index];
+  const Hop& hop = (*shipments)[piece.shipment].route->hops[piece.hop];
+  piece.unreceived -= bytes;
+  if (piece.unreceived <= kNothing) {
+    const Calibration& k = network->calibration_;
+    const double size = segment_bytes(piece.shipment) * hop.share;
+    double seconds = k.message_s + size / k.engine_bytes_per_s;
+    if (hop.reduce) seconds += size / k.reduce_bytes_per_s;
+    add(work(hop.to, now + k.latency_s, seconds), Event::kTaken, index);
+  }
+  if (network->host_of_[hop.from] == network->host_of_[hop.to]) return;
+  stream(hop.from, hop.to).on_links -= bytes;
+  pump(hop.from, hop.to);
+}
+
+void Network::Run::step(const Event& event) {
+  switch (event.kind) {
+    case Event::kReady:
+      return set_out(event.index);
+    case Event::kPost:
+      return post(event.index, event.gate, kAllSegments);
+    case Event::kEnter:
+      return enter(event.index, event.bytes, event.until);
+    case Event::kCome:
+      return come(event.index, event.bytes);
+    case Event::kTaken:
+      return open(pieces[event.index]);
+  }
+}
+
+Network::Network(const cluster::Cluster& cluster, const Calibration& calibration)
+    : calibration_(calibration), ranks_(cluster.hosts.size(), 0.0) {
+  for (const auto& host : cluster.hosts) {
+    rate_.push_back(host.bandwidth_gbit * 1e9 / 8 * calibration.link_efficiency);
+  }
+  for (int rank = 0; rank < cluster.world(); ++rank) {
+    host_of_.push_back(cluster.host_of(rank));
+    ranks_[host_of_.back()] += 1;
+  }
+}
+
+void Network::run(std::vector<Shipment>& shipments, const std::vector<int>& workers, double grain,
+                  std::vector<double>& busy) const {
+  thread_local Run run;
+  run.network = this;
+  run.shipments = &shipments;
+  run.workers = &workers;
+  run.busy = &busy;
+  run.grain = grain;
+  run.start();
+  while (!run.due.empty()) {
+    const Due due = run.due.front();
+    std::pop_heap(run.due.begin(), run.due.end());
+    run.due.pop_back();
+    run.now = due.at;
+    run.step(Event(run.events[due.event]));
+  }
+  for (Shipment& s : shipments) {
+    if (s.begun < 0) s.begun = s.ready;
+  }
+}
+
+}  // namespace entrain::simulator

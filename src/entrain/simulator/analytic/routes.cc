@@ -1,0 +1,116 @@
+#include "entrain/simulator/analytic/routes.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "entrain/plan/link_bound.h"
+
+namespace entrain::simulator {
+namespace {
+
+struct Leg {
+  collective::Transfer transfer;
+  double share;
+};
+
+// A rank sends in a round what it has after all that came to it in earlier ones (schedule.h).
+Route compile(const std::vector<Leg>& legs, int chunks) {
+  Route route;
+  route.chunks = std::max(1, chunks);
+  using Place = std::pair<int, int>;                              // chunk, rank
+  std::map<std::tuple<int, int, int>, std::vector<size_t>> sent;  // by chunk, rank, round
+  std::map<Place, std::vector<int>> came;                         // rounds
+  std::map<Place, std::vector<std::pair<int, int>>> gates_at;     // (round, gate)
+  std::map<Place, int> deepest;                                   // of what has come there
+  std::vector<std::pair<int, int>> arrivals;                      // by hop: chunk and round
+  for (size_t i = 0; i < legs.size(); ++i) {
+    const auto& t = legs[i].transfer;
+    sent[{t.chunk, t.from, t.round}].push_back(i);
+    came[{t.chunk, t.to}].push_back(t.round);
+    int& depth = deepest[{t.chunk, t.to}];
+    depth = std::max(depth, 1 + deepest[{t.chunk, t.from}]);
+    route.depth = std::max(route.depth, depth);
+  }
+  for (const auto& [key, members] : sent) {
+    const auto& [chunk, rank, round] = key;
+    const auto& rounds = came[{chunk, rank}];
+    const auto needs =
+        std::count_if(rounds.begin(), rounds.end(), [r = round](int before) { return before < r; });
+    gates_at[{chunk, rank}].emplace_back(round, static_cast<int>(route.gates.size()));
+    route.gates.push_back({rank, static_cast<int>(needs), static_cast<int>(route.hops.size()),
+                           static_cast<int>(members.size())});
+    for (const size_t i : members) {
+      const auto& t = legs[i].transfer;
+      route.hops.push_back({t.from, t.to, legs[i].share, t.reduce, 0, 0});
+      arrivals.emplace_back(t.chunk, t.round);
+    }
+  }
+  for (size_t h = 0; h < route.hops.size(); ++h) {
+    Hop& hop = route.hops[h];
+    hop.opens = static_cast<int>(route.opens.size());
+    for (const auto& [round, gate] : gates_at[{arrivals[h].first, hop.to}]) {
+      if (round > arrivals[h].second) route.opens.push_back(gate);
+    }
+    hop.opens_count = static_cast<int>(route.opens.size()) - hop.opens;
+  }
+  return route;
+}
+
+Route dense(const collective::Schedule& schedule) {
+  std::vector<Leg> legs;
+  for (const auto& transfer : schedule.transfers) legs.push_back({transfer, 1});
+  return compile(legs, schedule.chunks);
+}
+
+// Bytes are those of one worker's rows; a server answers each with the rows of all.
+Route sparse(const plan::Message& message, const std::vector<int>& workers) {
+  std::vector<Leg> legs;
+  for (const int worker : workers) {
+    if (message.exchange == plan::Exchange::kSparseServer) {
+      if (worker != message.root) legs.push_back({{0, worker, message.root, 0, true}, 1});
+      continue;
+    }
+    for (const int other : workers) {
+      if (other != worker) legs.push_back({{0, worker, other, 0, true}, 1});
+    }
+  }
+  if (message.exchange == plan::Exchange::kSparseServer) {
+    for (const int worker : workers) {
+      if (worker == message.root) continue;
+      legs.push_back({{1, message.root, worker, 0, true}, static_cast<double>(workers.size())});
+    }
+  }
+  return compile(legs, 1);
+}
+
+}  // namespace
+
+Routes::Found Routes::find(const plan::Message& message, const std::vector<int>& workers) const {
+  const bool scheduled = message.scheduled();
+  const double bytes = scheduled || message.exchange == plan::Exchange::kTopK
+                           ? static_cast<double>(message.wire_bytes())
+                           : plan::sparse_bytes(message, graph_);
+  const int root = message.exchange == plan::Exchange::kSparseServer ? message.root : -1;
+  {
+    const std::shared_lock lock(mutex_);
+    if (scheduled) {
+      const auto found = by_schedule_.find(message.schedule.get());
+      if (found != by_schedule_.end()) return {found->second.get(), bytes};
+    } else {
+      const auto found = by_root_.find(root);
+      if (found != by_root_.end()) return {found->second.get(), bytes};
+    }
+  }
+  Route route = scheduled ? dense(*message.schedule) : sparse(message, workers);
+  const std::unique_lock lock(mutex_);
+  auto& kept = scheduled ? by_schedule_[message.schedule.get()] : by_root_[root];
+  if (!kept) {
+    route.number = static_cast<int>(by_schedule_.size() + by_root_.size()) - 1;
+    kept = std::make_unique<Route>(std::move(route));
+  }
+  return {kept.get(), bytes};
+}
+
+}  // namespace entrain::simulator

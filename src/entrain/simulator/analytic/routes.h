@@ -1,0 +1,58 @@
+// A message's schedule as transfers that open one another.
+//
+//   worker 1 ──push──┐
+//   worker 2 ──push──┼─▶ [gate at the server: needs 3] ──▶ pull, pull, pull
+//   worker 3 ──push──┘
+#pragma once
+
+#include <memory>
+#include <shared_mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "entrain/plan/plan.h"
+
+namespace entrain::simulator {
+
+struct Hop {
+  int from, to;  // ranks
+  double share;  // of a segment's bytes
+  bool reduce;
+  int opens, opens_count;  // Route::opens: the gates that wait for it
+};
+
+// What a rank sends of one chunk when `needs` others have brought it there; 0: when the message is ready.
+struct Gate {
+  int rank;
+  int needs;
+  int hops, hops_count;
+};
+
+struct Route {
+  int number = 0;  // of all routes
+  int chunks = 1;
+  int depth = 0;  // longest chain of transfers that wait for one another
+  std::vector<Gate> gates;
+  std::vector<Hop> hops;   // by gate
+  std::vector<int> opens;  // gates, by hop
+};
+
+// Routes by schedule, worked out once each. Thread-safe. `graph` outlives it.
+class Routes {
+ public:
+  explicit Routes(const graph::Graph& graph) : graph_(graph) {}
+
+  struct Found {
+    const Route* route;
+    double bytes;  // of the message; a chunk has an equal part of them
+  };
+  Found find(const plan::Message& message, const std::vector<int>& workers) const;
+
+ private:
+  const graph::Graph& graph_;
+  mutable std::shared_mutex mutex_;
+  mutable std::unordered_map<const void*, std::unique_ptr<Route>> by_schedule_;  // guarded by mutex_
+  mutable std::unordered_map<int, std::unique_ptr<Route>> by_root_;              // -1: all-gather; mutex_
+};
+
+}  // namespace entrain::simulator
