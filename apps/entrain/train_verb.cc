@@ -115,8 +115,8 @@ void print_table(const nlohmann::json& r) {
     fmt::print("  exchanges    {} of rank 0, another leader {} times\n", r["exchanges"].get<int64_t>(),
                r["leader_switches"].get<int64_t>());
   } else {
-    fmt::print("  link bound   {} for this strategy, {} for the best possible\n", seconds("link_bound_s"),
-               seconds("link_bound_best_s"));
+    fmt::print("  link bound   {} for this strategy, {} for the best possible of its bytes\n",
+               seconds("link_bound_s"), seconds("link_bound_best_s"));
   }
   fmt::print("  loss         {:.4f} -> {:.4f}\n", r["first_loss"].get<double>(),
              r["last_loss"].get<double>());

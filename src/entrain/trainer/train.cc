@@ -279,7 +279,7 @@ void Training::summarise(TrainReport& report, const std::vector<double>& compute
   report.strategy_id = distributed_->strategy().id;
   const plan::Plan plan = distributed_->plan();
   report.link_bound = plan::link_bound(plan, report.graph, context_.cluster);
-  report.link_bound_best = plan::best_link_bound(report.graph, context_.cluster);
+  report.link_bound_best = plan::best_link_bound(plan, report.graph, context_.cluster);
   distributed_.reset();  // ends the servers' loop, so that they come to the gathering too
   const auto all = transport::gather(*context_.transport, 0, own.dump(), kSummaryTag,
                                      Deadline::after(context_.job.timeout_s), "summary of the run");
