@@ -6,6 +6,7 @@
 
 #include "auto_pilot.h"
 #include "entrain/base/error.h"
+#include "entrain/base/files.h"
 #include "entrain/base/log.h"
 #include "entrain/base/units.h"
 #include "entrain/models/blueprint.h"
@@ -156,7 +157,24 @@ void check_strategy(const std::string& name_or_file, const std::string& model_na
   }
 }
 
-// That a file cannot be written is not to be found out after hours of training.
+// That a file cannot be written is not to be found out after hours of training. A file that is there stays as
+// it is: an AtomicFile that is not committed was only ever beside it.
+void check_writable(const char* flag, const std::filesystem::path& path) {
+  if (path.empty()) return;
+  std::error_code error;
+  if (!std::filesystem::is_directory(std::filesystem::absolute(path).parent_path(), error)) {
+    bad_input("{} {}: there is no such folder", flag, path.string());
+  }
+  if (!path.has_filename() || std::filesystem::is_directory(path, error)) {
+    bad_input("{} {}: it is a folder; allowed: a file", flag, path.string());
+  }
+  try {
+    const AtomicFile probe(path);
+  } catch (const Error& e) {
+    bad_input("{} {}: {}", flag, path.string(), e.what());
+  }
+}
+
 void check_results(const TrainOptions& train) {
   if (!train.init.empty() && !train.resume.empty()) {
     bad_input("--init and --resume: a checkpoint has parameters of its own; allowed: one of them");
@@ -164,11 +182,9 @@ void check_results(const TrainOptions& train) {
   if (!train.save_model.empty() && !models::is_script(train.model)) {
     bad_input("--save-model: {} came from no .pt file; allowed: --save", train.model);
   }
-  for (const auto& [option, path] : {std::pair("--save", train.save), {"--save-model", train.save_model}}) {
-    if (path.empty() || std::filesystem::is_directory(std::filesystem::absolute(path).parent_path()))
-      continue;
-    bad_input("{} {}: there is no such folder", option, path.string());
-  }
+  check_writable("--save", train.save);
+  check_writable("--save-model", train.save_model);
+  check_writable("--trace", train.trace);
 }
 
 // What can be told before anything is started is told then, once.
