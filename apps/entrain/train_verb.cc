@@ -8,6 +8,7 @@
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
 #include "entrain/base/log.h"
+#include "entrain/base/quantile.h"
 #include "entrain/base/units.h"
 #include "entrain/models/blueprint.h"
 #include "entrain/models/script.h"
@@ -39,7 +40,7 @@ struct Command {
 
 nlohmann::json to_json(const TrainReport& report, const Command& command) {
   const auto& times = report.step_times;
-  const double median = quantile(times, 0.5);
+  const double step_time = median(times);
   const double bytes = std::accumulate(report.bytes_sent.begin(), report.bytes_sent.end(), 0.0);
   nlohmann::json json = {
       {"model", command.train.model},
@@ -51,12 +52,12 @@ nlohmann::json to_json(const TrainReport& report, const Command& command) {
       {"measured_steps", times.size()},
       {"interrupted", report.interrupted},
       {"total_time_s", report.total_time},
-      {"step_time_median_s", median},
+      {"step_time_median_s", step_time},
       {"step_time_p10_s", quantile(times, 0.1)},
       {"step_time_p90_s", quantile(times, 0.9)},
       {"compute_time_s", report.compute_time},
       {"comm_share",
-       report.comm_share >= 0 ? report.comm_share : std::max(0.0, 1 - report.compute_time / median)},
+       report.comm_share >= 0 ? report.comm_share : std::max(0.0, 1 - report.compute_time / step_time)},
       {"bytes_sent_per_rank", bytes / static_cast<double>(report.bytes_sent.size())},
       {"bytes_sent_by_rank", report.bytes_sent},
       {"link_bound_s", report.link_bound.seconds},
