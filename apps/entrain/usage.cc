@@ -55,7 +55,7 @@ std::string unknown_flag(const CLI::App& app) {
                        meant.empty() ? "" : fmt::format("; did you mean --{}?", meant));
   }
   for (const CLI::App* verb : app.get_subcommands()) {
-    if (const std::string found = unknown_flag(*verb); !found.empty()) return found;
+    if (std::string found = unknown_flag(*verb); !found.empty()) return found;
   }
   return "";
 }
