@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "entrain/base/error.h"
+#include "entrain/base/quantile.h"
 #include "entrain/collective/algorithms.h"
 #include "entrain/collective/executor.h"
 #include "entrain/trainer/context.h"
@@ -38,7 +39,7 @@ int main(int argc, char** argv) {
     fmt::print(
         "{{\"bytes\": {}, \"algorithm\": \"{}\", \"median_s\": {:.4f}, \"p10_s\": {:.4f}, \"p90_s\": "
         "{:.4f}}}\n",
-        elements * 4, schedule.name, quantile(times, 0.5), quantile(times, 0.1), quantile(times, 0.9));
+        elements * 4, schedule.name, median(times), quantile(times, 0.1), quantile(times, 0.9));
   }
   return 0;
 }

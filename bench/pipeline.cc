@@ -5,12 +5,12 @@
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "entrain/base/clock.h"
+#include "entrain/base/quantile.h"
 #include "entrain/pipeline/thread_pipeline.h"
 
 namespace {
@@ -51,11 +51,6 @@ pipeline::Options options_of(const Settings& s, int devices) {
   for (int c = 0; c < cells; ++c)
     options.balance.push_back(s.layers * (c + 1) / cells - s.layers * c / cells);
   return options;
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 // One core's step while K - 1 others do the same: what K cores give at best. Cores share memory and power.

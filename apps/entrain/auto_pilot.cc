@@ -1,22 +1,14 @@
 #include "auto_pilot.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "entrain/base/error.h"
 #include "entrain/base/log.h"
+#include "entrain/base/quantile.h"
 #include "entrain/base/units.h"
 #include "entrain/tuner/recalibrate.h"
 
 namespace entrain::app {
-namespace {
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-}  // namespace
 
 AutoPilot::AutoPilot(const cluster::Cluster& cluster, AutoOptions options)
     : cluster_(cluster), options_(std::move(options)) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "entrain/base/quantile.h"
 #include "entrain/base/units.h"
 #include "entrain/strategy/builders/registry.h"
 #include "entrain/trainer/compare.h"
@@ -30,7 +31,7 @@ struct Row {
 std::vector<Row> rows_of(const Comparison& comparison) {
   std::vector<Row> rows;
   for (const auto& c : comparison.rows) {
-    rows.push_back({c.strategy.id, quantile(c.step_times, 0.5), quantile(c.step_times, 0.1),
+    rows.push_back({c.strategy.id, median(c.step_times), quantile(c.step_times, 0.1),
                     quantile(c.step_times, 0.9), c.link_bound});
   }
   std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.median < b.median; });

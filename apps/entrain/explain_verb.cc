@@ -129,8 +129,9 @@ void print_summary(const Explanation& e, const Subject& subject, std::optional<d
              format_seconds(t.compute), format_seconds(t.exposed), 100 * t.exposed / t.seconds);
   fmt::print("  link bound  {}", format_seconds(e.bound.seconds));
   if (e.bound.seconds > 0) {
-    fmt::print(" ({} {}); best possible {}: {:.2f}x of it", subject.cluster.hosts[e.bound.host].address,
-               direction(e.bound.sending), format_seconds(e.best_bound_s), e.bound.seconds / e.best_bound_s);
+    fmt::print(" ({} {}); best possible for its bytes {}: {:.2f}x of it",
+               subject.cluster.hosts[e.bound.host].address, direction(e.bound.sending),
+               format_seconds(e.best_bound_s), e.bound.seconds / e.best_bound_s);
   }
   fmt::print("\n  bytes      ");
   const auto share = [](const char* name, const tuner::Amount& amount) {

@@ -4,6 +4,7 @@
 
 #include "entrain/base/error.h"
 #include "entrain/base/log.h"
+#include "usage.h"
 #include "verbs.h"
 
 int main(int argc, char** argv) {
@@ -22,7 +23,7 @@ int main(int argc, char** argv) {
       fmt::print(stderr, "entrain: unknown verb '{}' (see entrain --help)\n", argv[1]);
       return 2;
     }
-    fmt::print(stderr, "entrain: {} (see entrain --help)\n", e.what());
+    fmt::print(stderr, "entrain: {}\n", app::usage_error(app, e));
     return 2;
   }
   try {

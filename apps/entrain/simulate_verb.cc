@@ -132,10 +132,10 @@ json to_json(const std::vector<Row>& rows, const Subject& subject, double best_b
 }
 
 void print_table(const std::vector<Row>& rows, const Subject& subject, double best_bound) {
-  fmt::print("{} on {}: simulated, best first; compute {}, best link bound {}; calibration: {}\n",
-             subject.graph.model, subject.cluster.name,
-             format_seconds(rows.front().timeline.estimate.compute), format_seconds(best_bound),
-             subject.calibrated);
+  fmt::print(
+      "{} on {}: simulated, best first; compute {}, best link bound uncompressed {}; calibration: {}\n",
+      subject.graph.model, subject.cluster.name, format_seconds(rows.front().timeline.estimate.compute),
+      format_seconds(best_bound), subject.calibrated);
   size_t width = 8;
   for (const Row& row : rows) width = std::max(width, row.name.size());
   fmt::print("{:<{}} {:>10} {:>10} {:>10} {:>8}  {}\n", "strategy", width, "step", "exposed", "link bound",

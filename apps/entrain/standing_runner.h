@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "entrain/base/error.h"
+#include "entrain/base/quantile.h"
 #include "entrain/trainer/standing_job.h"
 #include "entrain/trainer/train.h"
 #include "entrain/tuner/trial_runner.h"
@@ -27,8 +28,8 @@ class StandingRunner final : public tuner::TrialRunner {
                                    measurement.seconds.front(), options.deadline_s);
       return measured;
     }
-    const double median = quantile(measurement.seconds, 0.5);
-    best_ = best_ == 0 ? median : std::min(best_, median);
+    const double middle = median(measurement.seconds);
+    best_ = best_ == 0 ? middle : std::min(best_, middle);
     return measured;
   }
 

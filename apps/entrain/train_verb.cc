@@ -6,7 +6,9 @@
 
 #include "auto_pilot.h"
 #include "entrain/base/error.h"
+#include "entrain/base/files.h"
 #include "entrain/base/log.h"
+#include "entrain/base/quantile.h"
 #include "entrain/base/units.h"
 #include "entrain/models/blueprint.h"
 #include "entrain/models/script.h"
@@ -38,7 +40,7 @@ struct Command {
 
 nlohmann::json to_json(const TrainReport& report, const Command& command) {
   const auto& times = report.step_times;
-  const double median = quantile(times, 0.5);
+  const double step_time = median(times);
   const double bytes = std::accumulate(report.bytes_sent.begin(), report.bytes_sent.end(), 0.0);
   nlohmann::json json = {
       {"model", command.train.model},
@@ -50,12 +52,12 @@ nlohmann::json to_json(const TrainReport& report, const Command& command) {
       {"measured_steps", times.size()},
       {"interrupted", report.interrupted},
       {"total_time_s", report.total_time},
-      {"step_time_median_s", median},
+      {"step_time_median_s", step_time},
       {"step_time_p10_s", quantile(times, 0.1)},
       {"step_time_p90_s", quantile(times, 0.9)},
       {"compute_time_s", report.compute_time},
       {"comm_share",
-       report.comm_share >= 0 ? report.comm_share : std::max(0.0, 1 - report.compute_time / median)},
+       report.comm_share >= 0 ? report.comm_share : std::max(0.0, 1 - report.compute_time / step_time)},
       {"bytes_sent_per_rank", bytes / static_cast<double>(report.bytes_sent.size())},
       {"bytes_sent_by_rank", report.bytes_sent},
       {"link_bound_s", report.link_bound.seconds},
@@ -115,8 +117,8 @@ void print_table(const nlohmann::json& r) {
     fmt::print("  exchanges    {} of rank 0, another leader {} times\n", r["exchanges"].get<int64_t>(),
                r["leader_switches"].get<int64_t>());
   } else {
-    fmt::print("  link bound   {} for this strategy, {} for the best possible\n", seconds("link_bound_s"),
-               seconds("link_bound_best_s"));
+    fmt::print("  link bound   {} for this strategy, {} for the best possible of its bytes\n",
+               seconds("link_bound_s"), seconds("link_bound_best_s"));
   }
   fmt::print("  loss         {:.4f} -> {:.4f}\n", r["first_loss"].get<double>(),
              r["last_loss"].get<double>());
@@ -156,7 +158,24 @@ void check_strategy(const std::string& name_or_file, const std::string& model_na
   }
 }
 
-// That a file cannot be written is not to be found out after hours of training.
+// That a file cannot be written is not to be found out after hours of training. A file that is there stays as
+// it is: an AtomicFile that is not committed was only ever beside it.
+void check_writable(const char* flag, const std::filesystem::path& path) {
+  if (path.empty()) return;
+  std::error_code error;
+  if (!std::filesystem::is_directory(std::filesystem::absolute(path).parent_path(), error)) {
+    bad_input("{} {}: there is no such folder", flag, path.string());
+  }
+  if (!path.has_filename() || std::filesystem::is_directory(path, error)) {
+    bad_input("{} {}: it is a folder; allowed: a file", flag, path.string());
+  }
+  try {
+    const AtomicFile probe(path);
+  } catch (const Error& e) {
+    bad_input("{} {}: {}", flag, path.string(), e.what());
+  }
+}
+
 void check_results(const TrainOptions& train) {
   if (!train.init.empty() && !train.resume.empty()) {
     bad_input("--init and --resume: a checkpoint has parameters of its own; allowed: one of them");
@@ -164,11 +183,9 @@ void check_results(const TrainOptions& train) {
   if (!train.save_model.empty() && !models::is_script(train.model)) {
     bad_input("--save-model: {} came from no .pt file; allowed: --save", train.model);
   }
-  for (const auto& [option, path] : {std::pair("--save", train.save), {"--save-model", train.save_model}}) {
-    if (path.empty() || std::filesystem::is_directory(std::filesystem::absolute(path).parent_path()))
-      continue;
-    bad_input("{} {}: there is no such folder", option, path.string());
-  }
+  check_writable("--save", train.save);
+  check_writable("--save-model", train.save_model);
+  check_writable("--trace", train.trace);
 }
 
 // What can be told before anything is started is told then, once.

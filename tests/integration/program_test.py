@@ -22,6 +22,7 @@ class BadInput(unittest.TestCase):
     def test_usage(self):
         self.expect(2, ["--model"], "train")
         self.expect(2, ["vreb"], "vreb")
+        self.expect(2, ["--modle", "did you mean --model"], "train", "--modle", "vgg16-small")
         self.expect(2, ["--steps"], "train", "--model", "vgg16-small", "--steps", "-1")
 
     def test_unknown_names(self):
@@ -29,6 +30,19 @@ class BadInput(unittest.TestCase):
         self.expect(2, ["nosuch", "allreduce", "ps-lb"], "train", "--model", "vgg16-small", "--cluster", "local:2",
                     "--strategy", "nosuch")
         self.expect(2, ["nosuch"], "graph", "--model", "nosuch")
+
+    def test_results_that_cannot_be_written(self):
+        here = ("train", "--model", "vgg16-small", "--steps", 2)
+        with tempfile.TemporaryDirectory() as folder:
+            f = pathlib.Path(folder)
+            (f / "old").write_text("stays")
+            self.expect(2, ["--save", "no such folder"], *here, "--save", f / "no/where")
+            self.expect(2, ["--save", str(f), "folder"], *here, "--save", f)
+            self.expect(2, ["--save", "/proc/x", "cannot write"], *here, "--save", "/proc/x")
+            self.expect(2, ["--save", "cannot write", "too long"], *here, "--save", f / ("x" * 250))
+            self.expect(2, ["nosuch"], "train", "--model", "nosuch", "--save", f / "old")
+            self.assertEqual((f / "old").read_text(), "stays")
+            self.assertEqual(os.listdir(f), ["old"])
 
     def test_clusters(self):
         self.expect(2, ["local:0"], "train", "--model", "vgg16-small", "--cluster", "local:0")

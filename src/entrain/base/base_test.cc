@@ -8,6 +8,7 @@
 #include "entrain/base/clock.h"
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
+#include "entrain/base/quantile.h"
 #include "entrain/base/sha256.h"
 #include "entrain/base/units.h"
 
@@ -89,6 +90,15 @@ TEST(Units, ReadWell) {
   EXPECT_EQ(format_seconds(1.614), "1.61 s");
   EXPECT_EQ(format_seconds(0.32), "320 ms");
   EXPECT_EQ(format_seconds(7380), "2 h 03 min");
+}
+
+TEST(Quantile, LiesBetweenTheNeighbours) {
+  EXPECT_EQ(median({7}), 7);
+  EXPECT_EQ(median({3, 1, 2}), 2);
+  EXPECT_EQ(median({4, 1, 3, 2}), 2.5);
+  EXPECT_EQ(quantile({30, 10, 20}, 0), 10);
+  EXPECT_EQ(quantile({30, 10, 20}, 0.25), 15);
+  EXPECT_EQ(quantile({30, 10, 20}, 1), 30);
 }
 
 TEST(Units, AreReadAsPeopleWriteThem) {

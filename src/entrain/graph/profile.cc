@@ -2,10 +2,9 @@
 
 #include <torch/torch.h>
 
-#include <algorithm>
-
 #include "entrain/base/clock.h"
 #include "entrain/base/error.h"
+#include "entrain/base/quantile.h"
 #include "entrain/graph/capture.h"
 #include "entrain/graph/flops.h"
 #include "entrain/graph/forward_watch.h"
@@ -93,12 +92,6 @@ Run run_once(const std::vector<torch::Tensor>& variables,
   if (run.ready.empty()) fail("profile: backward made no gradient");
   run.backward_s[run.ready.back()] += watch.lap();
   return run;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 // Gives each variable of a layer its share of the layer's sum.

@@ -6,6 +6,12 @@
 namespace entrain::plan {
 namespace {
 
+// What one worker contributes to a message that no schedule moves.
+double row_bytes(const Message& message, const graph::Graph& graph) {
+  return message.exchange == Exchange::kTopK ? static_cast<double>(message.wire_bytes())
+                                             : sparse_bytes(message, graph);
+}
+
 // Calls visit(from, to, bytes) for every transfer of the plan.
 void each_transfer(const Plan& plan, const graph::Graph& graph,
                    const std::function<void(int, int, double)>& visit) {
@@ -20,8 +26,7 @@ void each_transfer(const Plan& plan, const graph::Graph& graph,
       }
       continue;
     }
-    const double rows = message.exchange == Exchange::kTopK ? static_cast<double>(message.wire_bytes())
-                                                            : sparse_bytes(message, graph);
+    const double rows = row_bytes(message, graph);
     const auto workers = static_cast<double>(plan.workers.size());
     for (const int worker : plan.workers) {
       if (message.exchange == Exchange::kSparseServer) {
@@ -38,6 +43,36 @@ void each_transfer(const Plan& plan, const graph::Graph& graph,
 }
 
 constexpr double bits_per_second(double gbit) { return gbit * 1e9; }
+
+// The formula of the header, for what one worker contributes.
+double least_seconds(double dense_bits, double sparse_bits, const cluster::Cluster& cluster) {
+  double worker_hosts = 0, slowest = 0, sparse_time = 0;
+  for (const auto& host : cluster.hosts) worker_hosts += host.server_only() ? 0 : 1;
+  if (worker_hosts < 2) return 0;
+  const double others = cluster.workers();
+  for (const auto& host : cluster.hosts) {
+    if (host.server_only()) continue;
+    const double rate = bits_per_second(host.bandwidth_gbit);
+    slowest = std::max(slowest, dense_bits / rate);
+    sparse_time = std::max(sparse_time, sparse_bits * (others - host.workers) / rate);
+  }
+  const double needed = 2 * (worker_hosts - 1) * dense_bits;
+  const auto carried = [&](double seconds) {
+    double bits = 0;
+    for (const auto& host : cluster.hosts) {
+      const double cap = (host.server_only() ? worker_hosts : worker_hosts - 1) * dense_bits;
+      bits += std::min(seconds * bits_per_second(host.bandwidth_gbit), cap);
+    }
+    return bits;
+  };
+  double low = slowest, high = slowest;
+  while (carried(high) < needed * (1 - 1e-12)) high *= 2;
+  for (int i = 0; i < 60 && carried(low) < needed; ++i) {
+    const double middle = (low + high) / 2;
+    (carried(middle) < needed ? low : high) = middle;
+  }
+  return std::max(carried(low) >= needed ? low : high, sparse_time);
+}
 
 }  // namespace
 
@@ -81,32 +116,19 @@ double best_link_bound(const graph::Graph& graph, const cluster::Cluster& cluste
       sparse_bits += static_cast<double>(v.rows_per_step) * (row + sizeof(int64_t)) * 8;
     }
   }
-  double worker_hosts = 0, slowest = 0, sparse_time = 0;
-  for (const auto& host : cluster.hosts) worker_hosts += host.server_only() ? 0 : 1;
-  if (worker_hosts < 2) return 0;
-  const double others = cluster.workers();
-  for (const auto& host : cluster.hosts) {
-    if (host.server_only()) continue;
-    const double rate = bits_per_second(host.bandwidth_gbit);
-    slowest = std::max(slowest, dense_bits / rate);
-    sparse_time = std::max(sparse_time, sparse_bits * (others - host.workers) / rate);
-  }
-  const double needed = 2 * (worker_hosts - 1) * dense_bits;
-  const auto carried = [&](double seconds) {
-    double bits = 0;
-    for (const auto& host : cluster.hosts) {
-      const double cap = (host.server_only() ? worker_hosts : worker_hosts - 1) * dense_bits;
-      bits += std::min(seconds * bits_per_second(host.bandwidth_gbit), cap);
+  return least_seconds(dense_bits, sparse_bits, cluster);
+}
+
+double best_link_bound(const Plan& plan, const graph::Graph& graph, const cluster::Cluster& cluster) {
+  double dense_bits = 0, sparse_bits = 0;
+  for (const Message& message : plan.messages) {
+    if (message.scheduled()) {
+      dense_bits += static_cast<double>(message.wire_bytes()) * 8;
+    } else {
+      sparse_bits += row_bytes(message, graph) * 8;
     }
-    return bits;
-  };
-  double low = slowest, high = slowest;
-  while (carried(high) < needed * (1 - 1e-12)) high *= 2;
-  for (int i = 0; i < 60 && carried(low) < needed; ++i) {
-    const double middle = (low + high) / 2;
-    (carried(middle) < needed ? low : high) = middle;
   }
-  return std::max(carried(low) >= needed ? low : high, sparse_time);
+  return least_seconds(dense_bits, sparse_bits, cluster);
 }
 
 std::vector<int64_t> bytes_sent(const Plan& plan, const graph::Graph& graph) {

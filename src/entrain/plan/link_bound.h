@@ -27,6 +27,10 @@ LinkBound link_bound(const Plan& plan, const graph::Graph& graph, const cluster:
 // Sparse rows: each worker host must receive every other rank's rows.
 double best_link_bound(const graph::Graph& graph, const cluster::Cluster& cluster);
 
+// No plan whose compressors leave as many bytes as this one's do can do better. The same as above where
+// nothing is compressed; top-k's elements count as sparse rows.
+double best_link_bound(const Plan& plan, const graph::Graph& graph, const cluster::Cluster& cluster);
+
 // Bytes of the rows (and their indices) that one worker contributes to a sparse message.
 double sparse_bytes(const Message& message, const graph::Graph& graph);
 

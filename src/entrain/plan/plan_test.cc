@@ -6,6 +6,7 @@
 
 #include "entrain/plan/link_bound.h"
 #include "entrain/strategy/builders/registry.h"
+#include "entrain/strategy/compression.h"
 
 namespace entrain::plan {
 namespace {
@@ -53,6 +54,36 @@ TEST(LinkBound, NoBuilderBeatsTheBest) {
       EXPECT_GE(link_bound(plan_for(std::string(name), g, d), g, d).seconds, best * 0.999)
           << text << " " << name;
     }
+  }
+}
+
+// A strategy is held against the best for the bytes that its compressor leaves.
+TEST(LinkBound, NoBuilderBeatsTheBestForItsBytes) {
+  auto g = dense_graph();
+  g.variables.emplace_back();
+  g.variables.back().name = "embedding";
+  g.variables.back().shape = {10'000, 100};
+  g.variables.back().sparse = true;
+  g.variables.back().rows_per_step = 300;
+  g.variables.back().ready_order = 4;
+  for (const char* text : {"lab:2x1gbit", "lab:4x1gbit", "lab:1x10gbit+3x1gbit",
+                           "lab:4x1gbit+1x10gbit/server", "lab:2x1gbit/ranks=2"}) {
+    const auto d = cluster::parse(text);
+    const double whole = best_link_bound(g, d);
+    for (const auto& name : strategy::names()) {
+      const auto built = strategy::build(std::string(name), g, d);
+      EXPECT_DOUBLE_EQ(best_link_bound(make_plan(built, g, d), g, d), whole) << text << " " << name;
+      for (const char* compression : {"fp16", "bf16", "powersgd", "topk"}) {
+        const auto s = strategy::compressed(built, g, strategy::parse_compression(compression));
+        const Plan plan = make_plan(s, g, d);
+        const double best = best_link_bound(plan, g, d);
+        EXPECT_LE(best, whole) << text << " " << name << "+" << compression;
+        EXPECT_GE(link_bound(plan, g, d).seconds, best * 0.999) << text << " " << name << "+" << compression;
+      }
+    }
+    const auto half =
+        strategy::compressed(strategy::build("allreduce", g, d), g, strategy::parse_compression("fp16"));
+    EXPECT_NEAR(best_link_bound(make_plan(half, g, d), g, d), whole / 2, 1e-3 * whole);
   }
 }
 

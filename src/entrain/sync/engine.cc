@@ -4,6 +4,7 @@
 
 #include <future>
 #include <set>
+#include <utility>
 
 #include "entrain/base/error.h"
 
@@ -51,6 +52,7 @@ void Engine::set_plan(plan::Plan plan, graph::Graph graph, std::vector<torch::Te
     plan_ = std::move(plan);
     graph_ = std::move(graph);
     variables_ = std::move(variables);
+    gradients_.assign(variables_.size(), {});
     for (const auto& message : plan_.messages) {
       synchronizers_.push_back(make_synchronizer(message, plan_, graph_, transport_, loop_));
     }
@@ -82,8 +84,8 @@ void Engine::begin(int64_t step) {
 }
 
 void Engine::ready(size_t v) {
-  torch::Tensor& gradient = variables_[v].mutable_grad();
-  if (!gradient.is_sparse() && !gradient.is_contiguous()) gradient = gradient.contiguous();
+  torch::Tensor gradient = std::exchange(variables_[v].mutable_grad(), {});
+  gradients_[v] = gradient.is_sparse() ? gradient : gradient.contiguous();
   loop_.post([this, v] {
     for (const int m : plan_.messages_of[v]) {
       if (--gradients_missing_[m] == 0) start_message(static_cast<size_t>(m));
@@ -94,7 +96,7 @@ void Engine::ready(size_t v) {
 void Engine::start_message(size_t m) {
   std::vector<torch::Tensor> gradients;
   if (!variables_.empty()) {
-    for (const auto& slice : plan_.messages[m].slices) gradients.push_back(variables_[slice.variable].grad());
+    for (const auto& slice : plan_.messages[m].slices) gradients.push_back(gradients_[slice.variable]);
   }
   under_way_[m] = true;
   try {
@@ -180,7 +182,7 @@ void Engine::install(size_t v) {
   const torch::NoGradGuard no_grad;
   std::vector<Rows> parts;
   for (const int m : plan_.messages_of[v]) parts.push_back(synchronizers_[m]->rows());
-  variables_[v].mutable_grad() = to_gradient(parts, graph_.variables[v]);
+  gradients_[v] = to_gradient(parts, graph_.variables[v]);
 }
 
 }  // namespace entrain::sync

@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "entrain/collective/event_loop.h"
@@ -37,13 +38,16 @@ class Engine {
   // Begins step `step` (the same number on all ranks). Requires: the last one is all taken.
   void begin(int64_t step);
 
-  // variables[v].grad() is complete. Called from backward, once a step for each variable.
+  // variables[v].grad() is complete, and the engine's from here on: the variable has none any more, so that
+  // nobody touches one under way. Called from backward, once a step for each variable.
   void ready(size_t v);
 
-  // The next variable whose synchronized gradient is in place, or -1 when all have been taken. Blocks.
+  // The next variable whose gradient is synchronized, or -1 when all have been taken. Blocks.
   int take_any();
   // Waits for this one; false when it had been taken before in this step.
   bool take(size_t v);
+  // Hands over the synchronized gradient of a variable that has just been taken.
+  torch::Tensor gradient(size_t v) { return std::move(gradients_[v]); }
   // Blocks until everything this rank serves in the step is done (ranks that only serve).
   void serve();
 
@@ -67,6 +71,9 @@ class Engine {
   std::vector<torch::Tensor> variables_;
   std::vector<std::unique_ptr<Synchronizer>> synchronizers_;  // by message
   int64_t step_ = 0;
+
+  // By variable: with the caller before ready() and after take(), with the loop in between.
+  std::vector<torch::Tensor> gradients_;
 
   // The loop thread's own.
   std::vector<int> gradients_missing_;  // by message

@@ -11,6 +11,7 @@
 #include "entrain/base/error.h"
 #include "entrain/base/log.h"
 #include "entrain/base/progress.h"
+#include "entrain/base/quantile.h"
 #include "entrain/optim/base.h"
 #include "entrain/optim/distributed_optimizer.h"
 #include "entrain/trainer/apart_records.h"
@@ -349,7 +350,7 @@ void ApartTraining::summarise(TrainReport& report) {
     leader = lead.global;
   }
   report.step_times = step_times_;
-  report.compute_time = compute_times_.empty() ? 0 : quantile(compute_times_, 0.5);
+  report.compute_time = compute_times_.empty() ? 0 : median(compute_times_);
   report.first_loss = report.last_loss = 0;
   double communicated = 0, total = 0;
   int heard = 0;

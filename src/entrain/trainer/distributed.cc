@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <sstream>
+#include <utility>
 
 #include "entrain/base/error.h"
 #include "entrain/collective/algorithms.h"
@@ -112,6 +113,15 @@ torch::Tensor Distributed::shared_loss(const torch::Tensor& loss) const {
   return context_.workers() == 1 ? loss : loss / context_.workers();
 }
 
+// What a backward of the user's has left joins the same sum.
+void Distributed::share_accumulated(const std::vector<torch::Tensor>& variables) const {
+  if (context_.workers() == 1) return;
+  const torch::NoGradGuard no_grad;
+  for (const auto& variable : variables) {
+    if (variable.grad().defined()) variable.mutable_grad().div_(context_.workers());
+  }
+}
+
 void Distributed::step(const torch::Tensor& loss) {
   if (watch_) watch_->check();
   if (profile_) profile_->forward_ends(not_computing());
@@ -122,11 +132,14 @@ void Distributed::step(const torch::Tensor& loss) {
     order_servers(context_, Order::kStep);
     engine_.begin(step_);
     made_.assign(variables_.size(), false);
+    share_accumulated(variables_);
+    in_backward_ = true;
     {
       const Stopwatch stopwatch(times_.backward);
       profile_->backward_begins();
       shared_loss(loss).backward();
     }
+    in_backward_ = false;
     profile_->backward_ends();
     send_missing();
   }
@@ -144,6 +157,7 @@ void Distributed::step(const torch::Tensor& loss) {
 // which order they come. So the first step synchronizes after backward instead of during it.
 void Distributed::first_step(const torch::Tensor& loss) {
   graph::Capture captured = graph::capture_variables(module_, loss);
+  share_accumulated(captured.variables);
   std::vector<size_t> order;
   {
     const graph::GradientHooks recorder(captured.variables, [&](size_t v) { order.push_back(v); });
@@ -160,6 +174,7 @@ void Distributed::first_step(const torch::Tensor& loss) {
   profile_.emplace(variables_.size());
 
   hooks_ = std::make_unique<graph::GradientHooks>(variables_, [this](size_t v) {
+    if (!in_backward_) return;
     made_[v] = true;
     profile_->made(v);
     engine_.ready(v);
@@ -200,18 +215,25 @@ void Distributed::send_missing() {
   const torch::NoGradGuard no_grad;
   for (size_t v = 0; v < variables_.size(); ++v) {
     if (made_[v]) continue;
+    torch::Tensor& gradient = variables_[v].mutable_grad();
     const auto options = variables_[v].options();
-    variables_[v].mutable_grad() = graph_.variables[v].sparse
-                                       ? torch::zeros(variables_[v].sizes(), options.layout(torch::kSparse))
-                                       : torch::zeros_like(variables_[v]);
+    if (!gradient.defined()) {
+      gradient = graph_.variables[v].sparse
+                     ? torch::zeros(variables_[v].sizes(), options.layout(torch::kSparse))
+                     : torch::zeros_like(variables_[v]);
+    }
     engine_.ready(v);
   }
 }
 
-void Distributed::update(size_t v) {
+// The variable has a gradient only meanwhile: the next backward hands over its own tensor (no copy, no
+// zeroing), or the user has begun to accumulate one, which stays.
+void Distributed::update(size_t v, torch::Tensor gradient) {
   const Stopwatch stopwatch(times_.updated);
+  torch::Tensor& current = variables_[v].mutable_grad();
+  torch::Tensor accumulated = std::exchange(current, std::move(gradient));
   updater_.update(variables_[v]);
-  variables_[v].mutable_grad().reset();  // the next backward hands over its own tensor: no copy, no zeroing
+  current = std::move(accumulated);
 }
 
 // The next forward is about to read variable v.
@@ -222,7 +244,7 @@ void Distributed::use(size_t v) {
     const Stopwatch stopwatch(times_.waited);
     taken = engine_.take(v);
   }
-  if (taken) update(v);
+  if (taken) update(v, engine_.gradient(v));
 }
 
 void Distributed::finish() {
@@ -230,20 +252,22 @@ void Distributed::finish() {
   watch_.reset();
   std::vector<size_t> clipped;  // wait for the others
   while (true) {
-    int v = -1;
+    int taken = -1;
     {
       const Stopwatch stopwatch(times_.waited);
-      v = engine_.take_any();
+      taken = engine_.take_any();
     }
-    if (v < 0) break;
+    if (taken < 0) break;
+    const auto v = static_cast<size_t>(taken);
     if (options_.clip_norm == 0) {
-      update(static_cast<size_t>(v));
-    } else {
-      clipped.push_back(static_cast<size_t>(v));
+      update(v, engine_.gradient(v));
+    } else {  // still in step(): no gradient of the user's is there
+      variables_[v].mutable_grad() = engine_.gradient(v);
+      clipped.push_back(v);
     }
   }
   optim::clip_gradients(variables_, clipped.empty() ? 0 : options_.clip_norm);
-  for (const size_t v : clipped) update(v);
+  for (const size_t v : clipped) update(v, std::exchange(variables_[v].mutable_grad(), {}));
   under_way_ = false;
 }
 

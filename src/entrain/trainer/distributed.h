@@ -48,7 +48,11 @@ class Distributed {
 
   // Backward, synchronize, update. `loss`: the mean over this rank's batch; the update is that of the
   // mean over all workers' batches. The first call also captures G and settles the strategy.
-  // Gradients are zeroed here: do not call zero_grad(), which would destroy those that are still under way.
+  //
+  // Gradients: what an earlier loss.backward() of the user's has left is added to that of `loss`, and counts
+  // in the mean over the workers as `loss` does. So gradients are accumulated as ever:
+  //   (loss(a) / 2).backward();  step(loss(b) / 2);
+  // After step() no parameter has a gradient: zero_grad() and optimizer.step() are not needed, and harmless.
   void step(const torch::Tensor& loss);
 
   // Waits until all updates of the last step are made: before reading parameters.
@@ -70,7 +74,8 @@ class Distributed {
   void first_step(const torch::Tensor& loss);
   void settle(const strategy::Strategy& strategy);
   void send_missing();
-  void update(size_t v);
+  void share_accumulated(const std::vector<torch::Tensor>& variables) const;
+  void update(size_t v, torch::Tensor gradient);
   void use(size_t v);
   double not_computing() const { return times_.waited + times_.updated; }
   void check_same_parameters();
@@ -86,7 +91,8 @@ class Distributed {
   std::vector<torch::Tensor> variables_;  // in G's order once it is known
   std::vector<bool> made_;                // by variable: backward has made its gradient in this step
   int64_t step_ = 0;
-  bool under_way_ = false;  // updates of the last step are missing
+  bool in_backward_ = false;  // of step(), not one of the user's
+  bool under_way_ = false;    // updates of the last step are missing
   Times times_;
   std::optional<StepProfile> profile_;
   sync::Engine engine_;

@@ -7,6 +7,7 @@
 
 #include "entrain/base/error.h"
 #include "entrain/base/progress.h"
+#include "entrain/base/quantile.h"
 #include "entrain/optim/base.h"
 #include "entrain/optim/hogwild.h"
 #include "entrain/optim/worker.h"
@@ -109,7 +110,7 @@ TrainReport train_hogwild(Context& context, const TrainOptions& options) {
   report.strategy_id = options.optimizer.rule;
   report.comm_share = 0;
   report.bytes_sent = {0};
-  report.compute_time = report.step_times.empty() ? 0 : quantile(report.step_times, 0.5);
+  report.compute_time = report.step_times.empty() ? 0 : median(report.step_times);
   if (tested) {
     const auto verdict = examiner.examine(x, options.bn_recompute, 0, replicas[0].model->buffers());
     report.tests.push_back(

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "entrain/base/progress.h"
+#include "entrain/base/quantile.h"
 #include "entrain/trainer/train.h"
 
 namespace entrain {
@@ -43,7 +44,7 @@ Pair measure_pair(transport::Transport& t, int a, int b, const ProbeOptions& opt
   const auto start = Clock::now();
   exchange(kBulkTag, bulk);
   Pair pair;
-  pair.latency_s = quantile(round_trips, 0.5) / 2;
+  pair.latency_s = median(round_trips) / 2;
   pair.gbit = static_cast<double>(options.bytes) * 8 / 1e9 /
               std::max(1e-9, seconds_since(start) - 2 * pair.latency_s);
   return pair;

@@ -64,7 +64,8 @@ void ReplicaSync::sum(int64_t step) {
   if (!engine_) settle();
   engine_->begin(step);
   for (size_t v = 0; v < named_.size(); ++v) engine_->ready(v);
-  while (engine_->take_any() >= 0) {
+  for (int v = engine_->take_any(); v >= 0; v = engine_->take_any()) {
+    named_[v].second.mutable_grad() = engine_->gradient(static_cast<size_t>(v));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "entrain/base/error.h"
+#include "entrain/base/quantile.h"
 #include "entrain/models/registry.h"
 #include "entrain/strategy/builders/registry.h"
 #include "entrain/strategy/validate.h"
@@ -73,7 +74,7 @@ std::unique_ptr<Stepper> make_stepper(Context& context, const StandingOptions& o
 
 bool is_steady(const std::vector<double>& seconds, double steady) {
   const double spread = quantile(seconds, 0.75) - quantile(seconds, 0.25);
-  return spread / quantile(seconds, 0.5) / std::sqrt(static_cast<double>(seconds.size())) <= steady;
+  return spread / median(seconds) / std::sqrt(static_cast<double>(seconds.size())) <= steady;
 }
 
 }  // namespace

@@ -2,16 +2,9 @@
 
 #include <algorithm>
 
+#include "entrain/base/quantile.h"
+
 namespace entrain {
-namespace {
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-}  // namespace
 
 // Computing seconds since the last lap.
 double StepProfile::lap(double excluded) {

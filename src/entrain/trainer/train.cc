@@ -11,6 +11,7 @@
 #include "entrain/base/files.h"
 #include "entrain/base/log.h"
 #include "entrain/base/progress.h"
+#include "entrain/base/quantile.h"
 #include "entrain/base/units.h"
 #include "entrain/optim/base.h"
 #include "entrain/strategy/builders/registry.h"
@@ -279,12 +280,12 @@ void Training::summarise(TrainReport& report, const std::vector<double>& compute
   report.strategy_id = distributed_->strategy().id;
   const plan::Plan plan = distributed_->plan();
   report.link_bound = plan::link_bound(plan, report.graph, context_.cluster);
-  report.link_bound_best = plan::best_link_bound(report.graph, context_.cluster);
+  report.link_bound_best = plan::best_link_bound(plan, report.graph, context_.cluster);
   distributed_.reset();  // ends the servers' loop, so that they come to the gathering too
   const auto all = transport::gather(*context_.transport, 0, own.dump(), kSummaryTag,
                                      Deadline::after(context_.job.timeout_s), "summary of the run");
   if (context_.rank() != 0) return;
-  report.compute_time = compute_times.empty() ? 0 : quantile(compute_times, 0.5);
+  report.compute_time = compute_times.empty() ? 0 : median(compute_times);
   report.first_loss = report.last_loss = 0;
   const auto planned = plan::bytes_sent(plan, report.graph);
   for (int rank = 0; rank < context_.world(); ++rank) {
@@ -300,14 +301,6 @@ void Training::summarise(TrainReport& report, const std::vector<double>& compute
 }
 
 }  // namespace
-
-double quantile(std::vector<double> values, double p) {
-  std::sort(values.begin(), values.end());
-  const double place = p * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<size_t>(place);
-  const size_t above = std::min(below + 1, values.size() - 1);
-  return values[below] + (place - static_cast<double>(below)) * (values[above] - values[below]);
-}
 
 TrainReport train(Context& context, const TrainOptions& options) {
   if (options.optimizer.rule == "hogwild") return train_hogwild(context, options);

@@ -87,7 +87,4 @@ struct TrainReport {
 // Collective: every rank of the job calls it (servers too). The report is filled on rank 0.
 TrainReport train(Context& context, const TrainOptions& options);
 
-// p-th quantile (0..1) of `values`, by linear interpolation. Requires: not empty.
-double quantile(std::vector<double> values, double p);
-
 }  // namespace entrain

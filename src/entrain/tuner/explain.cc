@@ -82,7 +82,7 @@ void measure_links(Explanation& e, const Strategy& strategy, const graph::Graph&
                    const cluster::Cluster& cluster, const simulator::Calibration& calibration) {
   const plan::Plan plan = plan::make_plan(strategy, graph, cluster);
   e.bound = plan::link_bound(plan, graph, cluster);
-  e.best_bound_s = plan::best_link_bound(graph, cluster);
+  e.best_bound_s = plan::best_link_bound(plan, graph, cluster);
   const simulator::Routes routes(graph);
   const size_t hosts = cluster.hosts.size();
   std::vector<double> bytes(2 * hosts);  // sending of each host, then receiving

@@ -65,7 +65,7 @@ struct Explanation {
   std::vector<Served> served;  // by host
   std::vector<LinkUse> links;  // busiest first; those that carry nothing are left out
   plan::LinkBound bound;
-  double best_bound_s = 0;
+  double best_bound_s = 0;  // of any plan that sends no fewer bytes than this one's compressors leave
   simulator::Timeline timeline;
 
   std::string same_as;   // the builder that makes this very strategy; mostly empty

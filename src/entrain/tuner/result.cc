@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "entrain/base/error.h"
+#include "entrain/base/quantile.h"
 
 namespace entrain::tuner {
 namespace {
@@ -11,12 +12,6 @@ namespace {
 using dataset::Trial;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
 
 // Ids are only names: the same strategy may have been run under another.
 bool same(const Trial& a, const Trial& b) { return a.strategy.variables == b.strategy.variables; }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "entrain/base/error.h"
+#include "entrain/base/quantile.h"
 
 namespace entrain::tuner {
 namespace {
@@ -20,12 +21,6 @@ strategy::SamplerOptions sampler_options(const SearchOptions& options) {
   const bool published = options.mode == Mode::kPublished || options.mode == Mode::kRandomPublished;
   result.space = published ? strategy::Space::kPublished : strategy::Space::kOwn;
   return result;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 struct Spread {

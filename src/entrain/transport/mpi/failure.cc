@@ -52,12 +52,6 @@ void MpiRank::fail(std::exception_ptr error) {
   for (int peer = 0; peer < size(); ++peer) tell(peer, error);
 }
 
-// A failure that is one peer's: the job's, or where losses are tolerated, only that peer's.
-void MpiRank::fail_peer(int peer, std::exception_ptr error) {
-  if (!tolerant_ || peer == kAnyPeer) return fail(error);
-  lose(peer, error);
-}
-
 // Only what needs this peer ends. What is under way uses memory of ours (see start_send, on_data), and may go
 // on. A receive from any peer whose message is cut short waits for another.
 void MpiRank::lose(int peer, std::exception_ptr error) {
@@ -93,19 +87,6 @@ void MpiRank::lose(int peer, std::exception_ptr error) {
   for (Done& done : doomed) done({.peer = peer, .payload = {}, .error = error});
   for (auto& [recv, other] : others) deliver(std::move(recv), *other);
   end_hopeless();
-}
-
-// Ends the receives that nobody is left to answer, each with its own peer's reason.
-void MpiRank::end_hopeless() {
-  std::vector<std::pair<PostedRecv, std::exception_ptr>> ended;
-  {
-    std::lock_guard lock(mutex_);
-    for (PostedRecv& recv : table_.take_recvs([&](const PostedRecv& each) { return is_gone(each.peer); })) {
-      const auto error = why_gone(recv.peer, describe_recv(recv));
-      ended.emplace_back(std::move(recv), error);
-    }
-  }
-  for (auto& [recv, error] : ended) recv.done({.peer = recv.peer, .payload = {}, .error = error});
 }
 
 // Tells a peer why this rank has failed, or has given that peer up.
@@ -176,48 +157,22 @@ std::exception_ptr MpiRank::blame(int suspect, const std::string& what) const {
       PeerError(silent, fmt::format("rank {} has been silent for {:.0f} s: {}", silent, silence, what)));
 }
 
-void MpiRank::check_deadlines() {
-  const auto now = Clock::now();
-  std::vector<std::pair<int, std::string>> late;  // who, and what for
-  {
-    std::lock_guard lock(mutex_);
-    if (now < next_check_) return;
-    next_check_ = Clock::time_point::max();
-    const auto look = [&](const Posted& op, auto describe) {
-      if (op.deadline.when() > now) return watch(op.deadline);
-      late.emplace_back(op.peer, deadline_text(rank_, op, describe(op)));
-    };
-    table_.for_each_recv([&](PostedRecv& recv) { look(recv, describe_recv); });
-    for (auto& queue : queues_) {
-      for (auto& [priority, out] : queue) look(*out->op, describe_send);
-    }
-    for (auto& p : peers_) {
-      for (const auto& out : p->out) {
-        if (out->op) look(*out->op, describe_send);
-      }
-      for (const auto& incoming : p->in) {
-        if (incoming->recv) look(*incoming->recv, describe_recv);
-      }
+void MpiRank::for_each_send(const std::function<void(const Posted&)>& visit) {
+  for (const auto& queue : queues_) {
+    for (const auto& [priority, out] : queue) visit(*out->op);
+  }
+  for (const auto& p : peers_) {
+    for (const auto& out : p->out) {
+      if (out->op) visit(*out->op);
     }
   }
-  if (late.empty()) return;
-  tolerant_ ? lose_late(late) : fail(blame(late[0].first, late[0].second));
 }
 
-// Nobody in particular is to blame for a receive from any peer: it ends alone.
-void MpiRank::lose_late(const std::vector<std::pair<int, std::string>>& late) {
-  for (const auto& [peer, text] : late) {
-    if (peer != kAnyPeer) lose(peer, std::make_exception_ptr(PeerError(peer, text)));
-  }
-  std::vector<PostedRecv> ended;
-  {
-    std::lock_guard lock(mutex_);
-    ended = table_.take_recvs(
-        [](const PostedRecv& each) { return each.peer == kAnyPeer && each.deadline.passed(); });
-  }
-  for (PostedRecv& recv : ended) {
-    const std::string text = deadline_text(rank_, recv, describe_recv(recv));
-    recv.done({.peer = kAnyPeer, .payload = {}, .error = std::make_exception_ptr(PeerError(kAnyPeer, text))});
+void MpiRank::for_each_receive(const std::function<void(const Posted&)>& visit) {
+  for (const auto& p : peers_) {
+    for (const auto& incoming : p->in) {
+      if (incoming->recv) visit(*incoming->recv);
+    }
   }
 }
 

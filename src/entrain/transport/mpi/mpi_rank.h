@@ -27,29 +27,19 @@
 #include <thread>
 #include <vector>
 
-#include "entrain/transport/buffer_pool.h"
-#include "entrain/transport/match_table.h"
 #include "entrain/transport/mpi/requests.h"
-#include "entrain/transport/transport.h"
+#include "entrain/transport/threaded_rank.h"
 
 namespace entrain::transport {
 
-class MpiRank final : public Transport {
+class MpiRank final : public ThreadedRank {
  public:
   // Calls MPI_Init, on the progress thread, and returns when it has. Throws InputError when MPI then says
   // another rank or size.
   MpiRank(int rank, int world);
   ~MpiRank() override;
 
-  int rank() const override { return rank_; }
-  int size() const override { return static_cast<int>(peers_.size()); }
   void post_send(int peer, Tag tag, std::vector<ConstBytes> data, SendOptions options, Done done) override;
-  void post_recv(int peer, Tag tag, std::vector<Bytes> into, RecvOptions options, Done done) override;
-  void close(const std::string& reason) override;
-  void give_up(int suspect, const std::string& what) override;
-  void tolerate_losses() override { tolerant_ = true; }
-  double silence_s(int peer) const override;
-  uint64_t bytes_sent() const override { return bytes_sent_; }
 
  private:
   enum class Type : uint64_t { kData, kPing, kAbort, kGoodbye };
@@ -72,16 +62,6 @@ class MpiRank final : public Transport {
     int parts = 0;                // MPI messages under way
   };
 
-  // A message on its way in, or complete and not yet asked for.
-  struct Incoming {
-    int peer;
-    Payload payload;                 // unused when `direct`
-    bool direct = false;             // received straight into recv->into
-    std::optional<PostedRecv> recv;  // guarded by mutex_ until complete
-    bool complete = false;           // guarded by mutex_
-    size_t parts = 0;                // MPI messages still to come
-  };
-
   // One peer, as the progress thread sees it.
   struct Peer {
     std::vector<std::byte> inbox;                // of the next head
@@ -96,13 +76,8 @@ class MpiRank final : public Transport {
     std::atomic<Clock::time_point> heard = Clock::now();
   };
 
-  // posting.cc, with mutex_ held where a lock is passed
-  bool refuse(std::unique_lock<std::mutex>& lock, Done& done);
-  void wake(std::unique_lock<std::mutex>& lock);
-  bool is_gone(int peer) const;
-  std::exception_ptr why_gone(int peer, const std::string& description) const;
-  std::shared_ptr<Incoming> match(PostedRecv& recv);
-  void watch(Deadline deadline) { next_check_ = std::min(next_check_, deadline.when()); }
+  // posting.cc
+  void notify() override { wakeup_.notify_one(); }
 
   // progress.cc
   void run(std::promise<void>& started);
@@ -119,61 +94,39 @@ class MpiRank final : public Transport {
   void on_data(int peer, const Header& header, ConstBytes payload);
   void receive_body(int peer, const std::shared_ptr<Incoming>& incoming, const std::vector<Bytes>& into);
   void on_body(const std::shared_ptr<Incoming>& incoming);
-  void deliver(PostedRecv recv, Incoming& incoming);
   void send_pings();
 
   // failure.cc
-  void fail(std::exception_ptr error);
-  void fail_peer(int peer, std::exception_ptr error);
-  void lose(int peer, std::exception_ptr error);
-  void end_hopeless();
+  void fail(std::exception_ptr error) override;
+  void lose(int peer, std::exception_ptr error) override;
   void tell(int peer, std::exception_ptr error);
   void on_abort(int peer, const Header& header, const std::string& reason);
   void on_goodbye(int peer);
   std::string describe_need(int peer);
-  std::exception_ptr blame(int suspect, const std::string& what) const;
-  void check_deadlines();
-  void lose_late(const std::vector<std::pair<int, std::string>>& late);
-  void begin_close(const std::string& reason);
+  std::exception_ptr blame(int suspect, const std::string& what) const override;
+  void for_each_send(const std::function<void(const Posted&)>& visit) override;
+  void for_each_receive(const std::function<void(const Posted&)>& visit) override;
+  Clock::time_point heard(int peer) const override { return peers_[peer]->heard.load(); }
+  void begin_close(const std::string& reason) override;
   void say_goodbyes();
   void check_lingering();
   void abandon_mpi();
   bool finished();
   void finish_mpi();
 
-  const int rank_;
-  const std::shared_ptr<BufferPool> pool_ = std::make_shared<BufferPool>();
-  std::atomic<uint64_t> bytes_sent_ = 0;
-  std::atomic<bool> tolerant_ = false;
-
-  mutable std::mutex mutex_;  // guards the group below
   std::condition_variable wakeup_;
-  MatchTable<std::shared_ptr<Incoming>> table_;
-  std::vector<std::multimap<int, std::shared_ptr<Outgoing>>> queues_;  // by peer; key: priority
-  std::vector<int> dirty_;                                             // peers with something new to send
-  std::vector<std::function<void()>> tasks_;                           // for the progress thread
-  std::vector<bool> gone_;                                             // peers that ended, or are lost
-  std::vector<std::exception_ptr> lost_;                               // why, of those that are lost
-  std::exception_ptr error_;  // the first failure; written by the progress thread only
-  Clock::time_point next_check_ = Clock::time_point::max();  // never later than any deadline
-  bool sleeping_ = false;
-  bool close_requested_ = false;
+  std::vector<std::multimap<int, std::shared_ptr<Outgoing>>>
+      queues_;  // by peer; key: priority. Guarded by mutex_
 
   // The progress thread's own.
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank; the vector itself never changes
   Requests requests_;
-  bool failed_ = false;   // error_ is set
-  bool closing_ = false;  // begin_close has run
   bool any_lost_ = false;
   bool all_said_goodbye_ = false;
   Clock::time_point linger_ = Clock::time_point::max();    // after a failure: how long memory may stay in use
   Clock::time_point farewell_ = Clock::time_point::max();  // after a failure: how long goodbyes are awaited
   Clock::time_point next_ping_ = Clock::now() + std::chrono::seconds(1);
   int idle_rounds_ = 0;
-
-  std::mutex join_mutex_;
-  std::thread thread_;
-  std::thread::id progress_thread_;
 };
 
 }  // namespace entrain::transport

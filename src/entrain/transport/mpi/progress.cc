@@ -237,11 +237,11 @@ void MpiRank::receive_body(int peer, const std::shared_ptr<Incoming>& incoming,
                            const std::vector<Bytes>& into) {
   peers_[peer]->in.push_back(incoming);
   const auto parts = in_parts(into);
-  incoming->parts = parts.size();
+  const auto missing = std::make_shared<size_t>(parts.size());
   for (const auto& part : parts) {
-    requests_.recv(peer, kBodyTag, part, [this, incoming] {
+    requests_.recv(peer, kBodyTag, part, [this, incoming, missing] {
       peers_[incoming->peer]->heard = Clock::now();  // a long body is no silence
-      if (--incoming->parts == 0) on_body(incoming);
+      if (--*missing == 0) on_body(incoming);
     });
   }
 }
@@ -251,29 +251,7 @@ void MpiRank::on_body(const std::shared_ptr<Incoming>& incoming) {
   Peer& p = *peers_[incoming->peer];
   p.heard = Clock::now();
   std::erase(p.in, incoming);
-  std::optional<PostedRecv> recv;
-  {
-    std::lock_guard lock(mutex_);
-    incoming->complete = true;
-    recv.swap(incoming->recv);
-  }
-  if (recv) deliver(std::move(*recv), *incoming);
-}
-
-void MpiRank::deliver(PostedRecv recv, Incoming& incoming) {
-  Result result{.peer = incoming.peer, .payload = {}, .error = error_};
-  if (recv.into.empty()) {
-    result.payload = std::move(incoming.payload);
-  } else if (!incoming.direct && !failed_) {
-    if (total_size(recv.into) == incoming.payload.size()) {
-      copy_spans({incoming.payload.bytes()}, recv.into);
-    } else {
-      result.error = size_error(rank_, recv, incoming.peer, incoming.payload.size());
-      fail_peer(incoming.peer, result.error);
-      if (failed_) result.error = error_;
-    }
-  }
-  recv.done(std::move(result));
+  complete(incoming);
 }
 
 // Where data waits to be sent, that will be heard.

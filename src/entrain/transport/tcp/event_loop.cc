@@ -176,37 +176,14 @@ void TcpRank::on_frame(Connection& c) {
     case FrameType::kAbort:
       // Where losses are tolerated, whomever that peer blames: it is the one that ends.
       if (tolerant_) {
-        return lose(
-            c, std::make_exception_ptr(PeerError(c.peer, fmt::format("{} ended: {}", c.name, c.control))));
+        return lose(c.peer, std::make_exception_ptr(
+                                PeerError(c.peer, fmt::format("{} ended: {}", c.name, c.control))));
       }
       return fail(std::make_exception_ptr(PeerError(static_cast<int>(c.header.tag), c.control)));
     case FrameType::kData:
       break;
   }
-  const std::shared_ptr<Incoming> incoming = std::move(c.incoming);
-  std::optional<PostedRecv> recv;
-  {
-    std::lock_guard lock(mutex_);
-    incoming->complete = true;
-    recv.swap(incoming->recv);
-  }
-  if (recv) deliver(std::move(*recv), *incoming);
-}
-
-void TcpRank::deliver(PostedRecv recv, Incoming& incoming) {
-  Result result{.peer = incoming.peer, .payload = {}, .error = nullptr};
-  if (recv.into.empty()) {
-    result.payload = std::move(incoming.payload);
-  } else if (!incoming.direct) {
-    if (total_size(recv.into) == incoming.payload.size()) {
-      copy_spans({incoming.payload.bytes()}, recv.into);
-    } else {
-      result.error = size_error(rank_, recv, incoming.peer, incoming.payload.size());
-      fail_peer(incoming.peer, result.error);
-      if (failed_) result.error = error_;
-    }
-  }
-  recv.done(std::move(result));
+  complete(std::exchange(c.incoming, nullptr));
 }
 
 void TcpRank::refill(Connection& c) {

@@ -53,14 +53,9 @@ void TcpRank::fail(std::exception_ptr error) {
   for (Done& done : doomed) done({.peer = kAnyPeer, .payload = {}, .error = error});
 }
 
-// A failure that is one peer's: the job's, or where losses are tolerated, only that peer's.
-void TcpRank::fail_peer(int peer, std::exception_ptr error) {
-  if (!tolerant_ || peer == kAnyPeer) return fail(error);
-  lose(*connections_[peer], error);
-}
-
 // Only what needs this peer ends. A receive from any peer whose message is cut short waits for another.
-void TcpRank::lose(Connection& c, std::exception_ptr error) {
+void TcpRank::lose(int lost, std::exception_ptr error) {
+  Connection& c = *connections_[lost];
   if (!c.socket) return;
   c.reader.discard();  // before the callbacks: receivers' memory is theirs again
   std::vector<Done> doomed;
@@ -93,19 +88,6 @@ void TcpRank::lose(Connection& c, std::exception_ptr error) {
   for (Done& done : doomed) done({.peer = c.peer, .payload = {}, .error = error});
   if (other) deliver(std::move(*cut_short), *other);
   end_hopeless();
-}
-
-// Ends the receives that nobody is left to answer, each with its own peer's reason.
-void TcpRank::end_hopeless() {
-  std::vector<std::pair<PostedRecv, std::exception_ptr>> ended;
-  {
-    std::lock_guard lock(mutex_);
-    for (PostedRecv& recv : table_.take_recvs([&](const PostedRecv& each) { return is_gone(each.peer); })) {
-      const auto error = why_gone(recv.peer, describe_recv(recv));
-      ended.emplace_back(std::move(recv), error);
-    }
-  }
-  for (auto& [recv, error] : ended) recv.done({.peer = recv.peer, .payload = {}, .error = error});
 }
 
 void TcpRank::send_abort(Connection& c) {
@@ -144,7 +126,7 @@ void TcpRank::on_end(Connection& c, const std::string& how) {
   const std::string need = describe_need(c);
   if (c.goodbye) {
     if (tolerant_ && !c.shut) {
-      return lose(c, std::make_exception_ptr(PeerError(c.peer, fmt::format("{} has ended", c.name))));
+      return lose(c.peer, std::make_exception_ptr(PeerError(c.peer, fmt::format("{} has ended", c.name))));
     }
     {
       std::lock_guard lock(mutex_);
@@ -262,46 +244,19 @@ std::exception_ptr TcpRank::blame(int suspect, const std::string& what) const {
       fmt::format("{} has been silent for {:.0f} s: {}", silent->name, seconds_since(silent->heard), what)));
 }
 
-void TcpRank::check_deadlines() {
-  const auto now = Clock::now();
-  std::vector<std::pair<int, std::string>> late;  // who, and what for
-  {
-    std::lock_guard lock(mutex_);
-    if (now < next_check_) return;
-    next_check_ = Clock::time_point::max();
-    const auto look = [&](const Posted& op, auto describe) {
-      if (op.deadline.when() > now) return watch(op.deadline);
-      late.emplace_back(op.peer, deadline_text(rank_, op, describe(op)));
-    };
-    table_.for_each_recv([&](PostedRecv& recv) { look(recv, describe_recv); });
-    for (auto& queue : queues_) {
-      for (auto& [priority, frame] : queue) {
-        if (frame.op) look(*frame.op, describe_send);
-      }
-    }
-    for (auto& c : connections_) {
-      c->writer.for_each_op([&](const Posted& op) { look(op, describe_send); });
-      if (c->incoming && c->incoming->recv) look(*c->incoming->recv, describe_recv);
+// A goodbye in the queue is no operation.
+void TcpRank::for_each_send(const std::function<void(const Posted&)>& visit) {
+  for (const auto& queue : queues_) {
+    for (const auto& [priority, frame] : queue) {
+      if (frame.op) visit(*frame.op);
     }
   }
-  if (late.empty()) return;
-  tolerant_ ? lose_late(late) : fail(blame(late[0].first, late[0].second));
+  for (auto& c : connections_) c->writer.for_each_op(visit);
 }
 
-// Nobody in particular is to blame for a receive from any peer: it ends alone.
-void TcpRank::lose_late(const std::vector<std::pair<int, std::string>>& late) {
-  for (const auto& [peer, text] : late) {
-    if (peer != kAnyPeer) lose(*connections_[peer], std::make_exception_ptr(PeerError(peer, text)));
-  }
-  std::vector<PostedRecv> ended;
-  {
-    std::lock_guard lock(mutex_);
-    ended = table_.take_recvs(
-        [](const PostedRecv& each) { return each.peer == kAnyPeer && each.deadline.passed(); });
-  }
-  for (PostedRecv& recv : ended) {
-    const std::string text = deadline_text(rank_, recv, describe_recv(recv));
-    recv.done({.peer = kAnyPeer, .payload = {}, .error = std::make_exception_ptr(PeerError(kAnyPeer, text))});
+void TcpRank::for_each_receive(const std::function<void(const Posted&)>& visit) {
+  for (const auto& c : connections_) {
+    if (c->incoming && c->incoming->recv) visit(*c->incoming->recv);
   }
 }
 
