@@ -16,7 +16,7 @@ namespace entrain::simulator {
 struct Calibration {
   double link_efficiency = 0.94;    // payload over nominal rate: headers, shaping
   double burst_s = 0.0015;          // a link that was idle lets so much of its rate pass at once
-  double window_bytes = 256e3;      // that a stream has on its way at once, and priorities cannot overtake
+  double window_bytes = 128e3;      // that a stream has on its way at once
   double latency_s = 35e-6;         // of one round of a schedule, the wake-ups of both ends included
   double message_s = 11e-6;         // of a rank's time for one message: posting, matching, completing
   double engine_bytes_per_s = 6e9;  // a rank's thread that moves bytes: each byte sent and received

@@ -17,9 +17,10 @@ struct Parameter {
   double least, most;
 };
 constexpr double kNoise = 0.05;
-constexpr std::array<Parameter, 7> kParameters{{
+constexpr std::array<Parameter, 8> kParameters{{
     {&Calibration::link_efficiency, 0.08, 0.3, 1.5},
     {&Calibration::burst_s, 0.7, 1e-5, 0.05},
+    {&Calibration::window_bytes, 0.7, 16e3, 4e6},
     {&Calibration::latency_s, 0.5, 5e-6, 0.1},
     {&Calibration::message_s, 0.5, 1e-6, 0.01},
     {&Calibration::engine_bytes_per_s, 0.5, 1e7, 1e12},

@@ -38,6 +38,7 @@ struct Waiting {
 
 struct Stream {
   std::vector<Waiting> waiting;  // heap
+  int current = -1;              // piece that has set out: what is begun is ended
   double on_links = 0;           // bytes
 };
 
@@ -123,7 +124,10 @@ void Network::Run::start() {
   due.clear();
   pieces.clear();
   streams.resize(std::max(streams.size(), world * world));
-  for (Stream& each : streams) each.on_links = 0;
+  for (Stream& each : streams) {
+    each.current = -1;
+    each.on_links = 0;
+  }
   sending.resize(hosts);
   for (size_t h = 0; h < hosts; ++h) sending[h] = {0, network->rate_[h] * network->calibration_.burst_s};
   receiving = sending;
@@ -174,10 +178,16 @@ void Network::Run::post(int shipment, int gate_index, int segment) {
 }
 
 void Network::Run::pump(int from, int to) {
-  auto& [waiting, on_links] = stream(from, to);
+  auto& [waiting, current, on_links] = stream(from, to);
   const int host = network->host_of_[from];
-  while (!waiting.empty() && on_links < network->calibration_.window_bytes) {
-    const int index = waiting.front().piece;
+  while (on_links < network->calibration_.window_bytes) {
+    if (current < 0) {
+      if (waiting.empty()) return;
+      current = waiting.front().piece;
+      std::pop_heap(waiting.begin(), waiting.end());
+      waiting.pop_back();
+    }
+    const int index = current;
     Piece& piece = pieces[index];
     const double bytes = std::min(piece.unsent, grain);
     const double begin = std::max(now, sending[host].free);
@@ -185,12 +195,9 @@ void Network::Run::pump(int from, int to) {
     (*busy)[host] += bytes / network->rate_[host];
     on_links += bytes;
     piece.unsent -= bytes;
+    if (piece.unsent <= kNothing) current = -1;
     Shipment& s = (*shipments)[piece.shipment];
     if (s.begun < 0) s.begun = begin;
-    if (piece.unsent <= kNothing) {
-      std::pop_heap(waiting.begin(), waiting.end());
-      waiting.pop_back();
-    }
     if (begin > now) {
       add(begin, Event::kEnter, index, 0, bytes, end);
     } else {

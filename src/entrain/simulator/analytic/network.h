@@ -3,8 +3,9 @@
 //   stream (by priority) ─▶ sender's link ─▶ receiver's link ─▶ receiver's engine ─▶ opens gates (routes.h)
 //
 // A stream leads from one rank to another and has at most a window of bytes on the links. What waits for it
-// goes by priority, as the transport's queues do; what is on a link goes in the order of its coming, as in a
-// switch: priorities cannot overtake it. Windows make streams that share a link share it alike.
+// goes by priority, segment by segment, as the transport's queues do; what is on a link goes in the order of
+// its coming, as in a switch: priorities cannot overtake it. Windows make streams that share a link share it
+// alike.
 #pragma once
 
 #include <vector>

@@ -237,18 +237,22 @@ void TcpRank::send_pings() {
   }
 }
 
+// Who comes first takes most of what may pass (epoll, too, reports first who asked first): in turn.
 void TcpRank::resume_shaped() {
   const auto now = Clock::now();
+  const size_t count = connections_.size();
   if (reading_paused_ && (failed_ || ingress_.allowance(now) > 0)) {
     reading_paused_ = false;
-    for (auto& c : connections_) {
-      if (c->socket) update_events(*c);
+    ++turn_;
+    for (size_t i = 0; i < count; ++i) {
+      Connection& c = *connections_[(turn_ + i) % count];
+      if (c.socket) update_events(c);
     }
   }
   if (egress_.allowance(now) == 0 && !failed_) return;
   ++turn_;
-  for (size_t i = 0; i < connections_.size(); ++i) {
-    Connection& c = *connections_[(turn_ + i) % connections_.size()];
+  for (size_t i = 0; i < count; ++i) {
+    Connection& c = *connections_[(turn_ + i) % count];
     if (!c.socket || !c.throttled) continue;
     c.throttled = false;
     if (!c.blocked) write(c);
