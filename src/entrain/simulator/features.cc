@@ -12,7 +12,7 @@
 namespace entrain::simulator {
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr std::string_view kEventFeature = "event_log_seconds";
 
 // What does not change with the strategy.
@@ -27,6 +27,7 @@ struct DomainFacts {
 struct Facts {
   DomainFacts domain;
   Estimate event;
+  double narrow = 1, wide = 1;  // seconds of the event simulation with other windows
   PublishedFeatures published{};
   Tally tally;
 };
@@ -43,6 +44,9 @@ void list(const Facts& facts, Sink&& sink) {
   const Tally& t = facts.tally;
   const double whole = std::max(e.seconds, 1e-9);
   sink(kEventFeature, log_ratio(e.seconds, d.scale));
+  // What a stream has on its way differs between kernels and switches: a strategy that minds is a risk.
+  sink("event_narrow", log_ratio(facts.narrow, e.seconds));
+  sink("event_wide", log_ratio(facts.wide, e.seconds));
   sink("event_exposed", e.exposed / whole);
   sink("event_compute", e.compute / whole);
   sink("event_link_bound", e.link_bound / whole);
@@ -102,17 +106,26 @@ DomainFacts facts_of(const graph::Graph& graph, const cluster::Cluster& cluster,
   return d;
 }
 
+constexpr double kOtherWindow = 4;
+
+Calibration with_window(Calibration calibration, double factor) {
+  calibration.window_bytes *= factor;
+  return calibration;
+}
+
 }  // namespace
 
 struct StrategyFeatures::Model {
   Model(const graph::Graph& graph, const cluster::Cluster& cluster, const Calibration& calibration)
       : domain(facts_of(graph, cluster, calibration)),
         event(graph, cluster, calibration),
+        narrow(graph, cluster, with_window(calibration, 1 / kOtherWindow)),
+        wide(graph, cluster, with_window(calibration, kOtherWindow)),
         published(graph, cluster),
         tallier(graph, cluster) {}
 
   DomainFacts domain;
-  EventSimulation event;
+  EventSimulation event, narrow, wide;
   PublishedTerms published;
   Tallier tallier;
 };
@@ -138,7 +151,11 @@ int StrategyFeatures::event_feature() {
 }
 
 void StrategyFeatures::compute(const strategy::Strategy& strategy, std::span<float> row) const {
-  const Facts facts{model_->domain, model_->event.estimate(strategy), model_->published.features(strategy),
+  const Facts facts{model_->domain,
+                    model_->event.estimate(strategy),
+                    model_->narrow.estimate(strategy).seconds,
+                    model_->wide.estimate(strategy).seconds,
+                    model_->published.features(strategy),
                     model_->tallier.tally(strategy)};
   size_t i = 0;
   list(facts, [&](std::string_view name, double value) {
