@@ -40,7 +40,7 @@ double preparing(const plan::Message& message, const graph::Graph& graph, const 
 // What moves as one on a link: fine enough for a small model, and for a large one as many pieces as for a
 // small.
 constexpr double kLeastGrain = 16 << 10;
-constexpr double kGrains = 48;  // of a model
+constexpr double kGrains = 24;  // of a model
 
 }  // namespace
 

@@ -53,9 +53,9 @@ TEST(EventSimulation, ServerOnTheFastHostIsBoundByTheSlowOnes) {
   const auto g = layers(1);
   const auto d = cluster::parse("lab:1x10gbit+3x1gbit");
   const auto e = EventSimulation(g, d, ideal()).estimate(strategy::build("ps", g, d));
-  // A slow host pushes 40 MB and pulls 40 MB at once; the last piece (a 48th) is pulled after its push, and
+  // A slow host pushes 40 MB and pulls 40 MB at once; the last piece (a 24th) is pulled after its push, and
   // leaves the fast host after those of the two others.
-  const double piece = 40e6 / 48;
+  const double piece = 40e6 / 24;
   EXPECT_NEAR(e.seconds, 3e-3 + 40e6 / 125e6 + piece / 125e6 + 2 * piece / 1250e6, 1e-5);
   EXPECT_NE(e.busiest_host, 0);
 }

@@ -246,14 +246,20 @@ void Network::Run::set_out(int shipment) {
 
 void Network::Run::come(int index, double bytes) {
   Piece& piece = pieces[index];
-  const Hop& hop = (*shipments)[piece.shipment].route->hops[piece.hop];
+  Shipment& s = (*shipments)[piece.shipment];
+  const Hop& hop = s.route->hops[piece.hop];
   piece.unreceived -= bytes;
   if (piece.unreceived <= kNothing) {
     const Calibration& k = network->calibration_;
     const double size = segment_bytes(piece.shipment) * hop.share;
     double seconds = k.message_s + size / k.engine_bytes_per_s;
     if (hop.reduce) seconds += size / k.reduce_bytes_per_s;
-    add(work(hop.to, now + k.latency_s, seconds), Event::kTaken, index);
+    const double taken = work(hop.to, now + k.latency_s, seconds);
+    if (hop.opens_count > 0) {
+      add(taken, Event::kTaken, index);
+    } else {
+      s.ended = std::max(s.ended, taken);
+    }
   }
   if (network->host_of_[hop.from] == network->host_of_[hop.to]) return;
   stream(hop.from, hop.to).on_links -= bytes;
