@@ -6,8 +6,10 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <tuple>
 
 #include "entrain/base/clock.h"
 #include "entrain/base/quantile.h"
@@ -53,6 +55,58 @@ pipeline::Options options_of(const Settings& s, int devices) {
   return options;
 }
 
+// As zero_grad() of libtorch 2 does.
+void drop_gradients(const torch::nn::Sequential& modules) {
+  for (auto& parameter : modules->parameters()) parameter.mutable_grad().reset();
+}
+
+// Where a step's time goes beside the bubble.
+struct Losses {
+  std::vector<double> computed_s;  // by device: where cells are unequal or slow each other, it shows here
+  double begin_s = 0;              // until the first pass begins
+  double handover_s = 0;           // from the end of what a pass waits for to its begin, the mean
+  double end_s = 0;                // from the last pass's end until the caller has the loss
+};
+
+bool computes(const pipeline::Span& span) {
+  return span.kind == pipeline::Span::Kind::kForward || span.kind == pipeline::Span::Kind::kBackward;
+}
+
+Losses losses_of(const std::vector<std::vector<pipeline::Span>>& spans, double step_s) {
+  using Pass = std::tuple<pipeline::Span::Kind, int, int>;
+  std::map<Pass, double> ends;
+  for (const auto& device : spans) {
+    for (const auto& span : device) {
+      if (computes(span)) ends[{span.kind, span.cell, span.micro_batch}] = span.end_s;
+    }
+  }
+  Losses result;
+  double gaps = 0, last = 0;
+  int passes = 0;
+  for (const auto& device : spans) {
+    double before = 0;
+    result.computed_s.push_back(0);
+    for (const auto& span : device) {
+      if (!computes(span)) continue;
+      const int from = span.cell + (span.kind == pipeline::Span::Kind::kForward ? -1 : 1);
+      const auto sent = ends.find({span.kind, from, span.micro_batch});
+      const double ready = sent == ends.end() ? before : std::max(before, sent->second);
+      if (ready > 0) {
+        gaps += span.begin_s - ready;
+        ++passes;
+      } else {
+        result.begin_s = span.begin_s;
+      }
+      before = span.end_s;
+      result.computed_s.back() += span.end_s - span.begin_s;
+    }
+    last = std::max(last, before);
+  }
+  result.handover_s = gaps / std::max(passes, 1);
+  result.end_s = step_s - last;
+  return result;
+}
+
 // One core's step while K - 1 others do the same: what K cores give at best. Cores share memory and power.
 double together(const Settings& s, const torch::Tensor& x, const torch::Tensor& y,
                 const std::function<torch::Tensor(const torch::Tensor&, const torch::Tensor&)>& loss) {
@@ -66,6 +120,7 @@ double together(const Settings& s, const torch::Tensor& x, const torch::Tensor& 
       pipeline::ThreadPipeline alone({layers::layers_of(models[i]), loss}, options);
       for (int step = 0; step < s.steps / 2 + 1; ++step) {
         const auto start = Clock::now();
+        drop_gradients(models[i]);
         alone.run(x, y);
         if (step > 0) times[i].push_back(seconds_since(start));
       }
@@ -81,21 +136,31 @@ int run(const Settings& s) {
   const auto x = torch::randn({s.batch, s.width}), y = torch::randn({s.batch, s.width});
   const auto loss = [](const auto& output, const auto& target) { return torch::mse_loss(output, target); };
   auto one = make_modules(s), many = make_modules(s);
-  torch::optim::SGD optimizer_one(one->parameters(), 0.01), optimizer_many(many->parameters(), 0.01);
   pipeline::ThreadPipeline alone({layers::layers_of(one), loss}, options_of(s, 1));
   pipeline::ThreadPipeline pipelined({layers::layers_of(many), loss}, options_of(s, s.devices));
   std::vector<double> alone_s, pipelined_s;
+  std::vector<Losses> losses;
   for (int step = 0; step < s.steps + 2; ++step) {
     const auto start = Clock::now();
-    optimizer_one.zero_grad();
+    drop_gradients(one);
     alone.run(x, y);
     const double first = seconds_since(start);
     const auto middle = Clock::now();
-    optimizer_many.zero_grad();
+    drop_gradients(many);
     pipelined.run(x, y);
     if (step < 2) continue;  // warm-up
     alone_s.push_back(first);
     pipelined_s.push_back(seconds_since(middle));
+    losses.push_back(losses_of(pipelined.spans(), pipelined_s.back()));
+  }
+  const auto middle_of = [&](const auto& part) {
+    std::vector<double> values;
+    for (const Losses& step : losses) values.push_back(part(step));
+    return median(values);
+  };
+  std::vector<double> computed_s;
+  for (int d = 0; d < s.devices; ++d) {
+    computed_s.push_back(middle_of([d](const Losses& step) { return step.computed_s[d]; }));
   }
   const double side_by_side = together(s, x, y, loss);
   const double bound = static_cast<double>(s.micro_batches) / (s.micro_batches + s.devices - 1);
@@ -107,6 +172,10 @@ int run(const Settings& s) {
                          {"alone_s", median(alone_s)},
                          {"pipeline_s", median(pipelined_s)},
                          {"pipeline_times_s", pipelined_s},
+                         {"computed_s", computed_s},
+                         {"begin_s", middle_of([](const Losses& step) { return step.begin_s; })},
+                         {"handover_s", middle_of([](const Losses& step) { return step.handover_s; })},
+                         {"end_s", middle_of([](const Losses& step) { return step.end_s; })},
                          {"side_by_side_s", side_by_side},
                          {"bubble_bound", bound},
                          {"efficiency", efficiency},

@@ -2,6 +2,7 @@
 // 0 done, 1 failed, 2 bad usage or input.
 #include <cstdio>
 
+#include "entrain/base/blas.h"
 #include "entrain/base/error.h"
 #include "entrain/base/log.h"
 #include "usage.h"
@@ -9,6 +10,7 @@
 
 int main(int argc, char** argv) {
   using namespace entrain;
+  ensure_fast_blas(argv);
   CLI::App app("entrain: distributed training for libtorch that finds its own best way to synchronize",
                "entrain");
   app.set_version_flag("--version", "entrain " ENTRAIN_VERSION);

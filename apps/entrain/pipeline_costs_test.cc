@@ -71,10 +71,11 @@ TEST(EstimateLayers, TakesNoMemoryForTheLargest) {
   EXPECT_GT(costs.flops(), 1e12);
 }
 
-// One cell, one micro-batch, everything kept: an ordinary step. Backward's own passing values come on top.
+// One cell, one micro-batch, everything kept: an ordinary step. Backward's own passing values come on top:
+// not of a U-Net of 4 channels, of which oneDNN makes 16 meanwhile on some processors.
 TEST(PredictedMemory, IsAStepsPeak) {
   for (const std::string name :
-       {"vgg16-32", "resnet20", "transformer-32", "unet-small", "amoebanet-d-small"}) {
+       {"vgg16-32", "resnet20", "transformer-32", "unet:2,16", "amoebanet-d-small"}) {
     const MemoryWatch watch;
     const auto model = models::make_model(name, 1);
     auto generator = at::detail::createCPUGenerator(2);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "entrain/base/blas.h"
 #include "entrain/base/clock.h"
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
@@ -99,6 +100,14 @@ TEST(Quantile, LiesBetweenTheNeighbours) {
   EXPECT_EQ(quantile({30, 10, 20}, 0), 10);
   EXPECT_EQ(quantile({30, 10, 20}, 0.25), 15);
   EXPECT_EQ(quantile({30, 10, 20}, 1), 30);
+}
+
+TEST(Blas, TakesNewerKernelsOnlyWhereTheProcessorHasThem) {
+  EXPECT_EQ(detail::faster_kernels("Prescott", true, true), "SkylakeX");
+  EXPECT_EQ(detail::faster_kernels("Prescott", true, false), "Haswell");
+  EXPECT_EQ(detail::faster_kernels("Prescott", false, false), "");
+  EXPECT_EQ(detail::faster_kernels("Zen", true, true), "");
+  EXPECT_EQ(detail::faster_kernels("", true, true), "");  // another BLAS
 }
 
 TEST(Units, AreReadAsPeopleWriteThem) {

@@ -99,7 +99,7 @@ void RankMail::send_bytes(int peer, Tag tag, std::shared_ptr<void> owner,
 void RankMail::send(const Parcel& parcel, torch::Tensor value) {
   const int peer = peer_of(parcel, true);
   if (peer == transport_.rank()) {
-    own_.send(parcel, std::move(value));
+    own_.emplace(parcel, std::move(value));
     return;
   }
   // No number, no gradient: the other end does not wait for one.
@@ -193,7 +193,11 @@ void RankMail::learn_outline(const Parcel& parcel) {
 
 torch::Tensor RankMail::receive(const Parcel& parcel, Waited& waited) {
   const int peer = peer_of(parcel, false);
-  if (peer == transport_.rank()) return own_.receive(parcel, waited);
+  if (peer == transport_.rank()) {
+    auto value = own_.extract(parcel);
+    if (value.empty()) fail("rank {}: {} was not computed yet", peer, name_of(parcel));
+    return std::move(value.mapped());
+  }
   const double since = steady_seconds();
   if (!outlines_.contains(shape_key(parcel))) learn_outline(parcel);
   expect(parcel);

@@ -15,7 +15,6 @@
 
 #include "entrain/pipeline/border.h"
 #include "entrain/pipeline/mail.h"
-#include "entrain/pipeline/thread_mail.h"
 #include "entrain/transport/transport.h"
 
 namespace entrain::pipeline {
@@ -62,7 +61,7 @@ class RankMail : public Mail {
   std::vector<int64_t> sizes_;
   std::map<std::pair<size_t, int64_t>, Outline> outlines_;  // by edge and examples
   std::map<Parcel, std::shared_ptr<Incoming>> incoming_;
-  ThreadMail own_{Seconds(0)};  // between two cells of this rank, which never waits for itself
+  std::map<Parcel, torch::Tensor> own_;  // between two cells of this rank, which never waits for itself
 
   std::mutex mutex_;
   std::condition_variable changed_;

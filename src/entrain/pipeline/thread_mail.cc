@@ -2,42 +2,57 @@
 
 #include <thread>
 
-namespace entrain::pipeline {
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
-void ThreadMail::send(const Parcel& parcel, torch::Tensor value) {
-  {
-    const std::lock_guard lock(mutex_);
-    shelf_.emplace(parcel, std::move(value));
-  }
-  ++news_;
-  arrived_.notify_all();
+#include "entrain/base/error.h"
+
+namespace entrain::pipeline {
+namespace {
+
+// Some microseconds in which this core asks for little, since its hyperthread's sibling may be computing, and
+// is anyone's who needs it.
+void pause() {
+#if defined(__x86_64__)
+  for (int i = 0; i < 32; ++i) _mm_pause();
+#endif
+  std::this_thread::yield();
 }
 
-bool ThreadMail::take(const Parcel& parcel, torch::Tensor& value) {
-  if (error_) std::rethrow_exception(error_);
-  const auto found = shelf_.find(parcel);
-  if (found == shelf_.end()) return false;
-  value = std::move(found->second);
-  shelf_.erase(found);
-  return true;
+}  // namespace
+
+ThreadMail::ThreadMail(size_t edges, int micro_batches, Seconds patience)
+    : micro_batches_(micro_batches), patience_(patience), slots_(edges * micro_batches * 2) {}
+
+ThreadMail::Slot& ThreadMail::slot(const Parcel& parcel) {
+  return slots_.at((parcel.edge * micro_batches_ + parcel.micro_batch) * 2 + (parcel.backward ? 1 : 0));
+}
+
+void ThreadMail::send(const Parcel& parcel, torch::Tensor value) {
+  Slot& to = slot(parcel);
+  uint32_t state = to.state;
+  if (state == kFull) entrain::fail("edge {}, micro-batch {}: sent twice", parcel.edge, parcel.micro_batch);
+  if (state == kFailed) return;
+  to.value = std::move(value);
+  // It may have failed meanwhile: then it stays so, and nobody looks at the value.
+  if (to.state.compare_exchange_strong(state, kFull)) to.state.notify_one();
 }
 
 torch::Tensor ThreadMail::receive(const Parcel& parcel, Waited& waited) {
   const auto start = Clock::now();
+  Slot& from = slot(parcel);
   const Deadline patience = Deadline::after(patience_);
-  torch::Tensor value;
-  for (bool there = false; !there;) {
-    const uint64_t seen = news_;  // before looking, so that what comes later is news
-    std::unique_lock lock(mutex_);
-    if (patience.passed()) {
-      arrived_.wait(lock, [&] { return there = take(parcel, value); });
-    } else {
-      there = take(parcel, value);
-      lock.unlock();
-      while (!there && news_ == seen && !patience.passed()) std::this_thread::yield();
-    }
-  }
+  while (from.state == kEmpty && !patience.passed()) pause();
+  from.state.wait(kEmpty);
   waited.for_sender += seconds_since(start);
+  uint32_t state = from.state;
+  if (state == kFailed) {
+    const std::lock_guard lock(mutex_);
+    std::rethrow_exception(error_);
+  }
+  torch::Tensor value = std::move(from.value);
+  from.state.compare_exchange_strong(state, kEmpty);
   return value;
 }
 
@@ -46,13 +61,17 @@ void ThreadMail::fail(std::exception_ptr error) {
     const std::lock_guard lock(mutex_);
     if (!error_) error_ = std::move(error);
   }
-  ++news_;
-  arrived_.notify_all();
+  for (Slot& each : slots_) {
+    each.state = kFailed;
+    each.state.notify_all();
+  }
 }
 
 void ThreadMail::clear() {
-  const std::lock_guard lock(mutex_);
-  shelf_.clear();
+  for (Slot& each : slots_) {
+    each.value.reset();
+    each.state = kEmpty;
+  }
   error_ = nullptr;
 }
 

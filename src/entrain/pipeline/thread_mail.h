@@ -1,24 +1,25 @@
-// Mail between cells that are threads: a shelf that all of them reach.
+// Mail between cells that are threads: a slot for each parcel, that its sender fills and its receiver
+// empties.
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <exception>
-#include <map>
 #include <mutex>
+#include <vector>
 
 #include "entrain/base/clock.h"
 #include "entrain/pipeline/mail.h"
 
 namespace entrain::pipeline {
 
-// Shared by all workers; thread-safe.
+// Shared by all workers; thread-safe. No worker takes a lock that another may hold: with one shelf for all,
+// each parcel woke every waiter, and eight cells lost more time to that than to their bubble.
 //
 // A pass of a small cell takes a millisecond and waking a thread 50 us or more, so whoever waits looks for
 // `patience` first and sleeps only then. Looking keeps a core busy: without a core a worker, 0 is right.
 class ThreadMail : public Mail {
  public:
-  explicit ThreadMail(Seconds patience) : patience_(patience) {}
+  ThreadMail(size_t edges, int micro_batches, Seconds patience);
 
   void send(const Parcel& parcel, torch::Tensor value) override;
   void expect(const Parcel&) override {}
@@ -30,14 +31,19 @@ class ThreadMail : public Mail {
   void clear();
 
  private:
-  bool take(const Parcel& parcel, torch::Tensor& value);  // Requires: mutex_ held
+  enum State : uint32_t { kEmpty, kFull, kFailed };
+  struct alignas(64) Slot {  // a cache line of its own: its receiver looks at it all the time
+    std::atomic<uint32_t> state = kEmpty;
+    torch::Tensor value;  // the sender's until kFull, then the receiver's
+  };
 
+  Slot& slot(const Parcel& parcel);
+
+  const int micro_batches_;
   const Seconds patience_;
-  std::atomic<uint64_t> news_ = 0;  // counts what was sent, and failures
+  std::vector<Slot> slots_;  // by edge, micro-batch, direction
   std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::map<Parcel, torch::Tensor> shelf_;  // guarded by mutex_
-  std::exception_ptr error_;               // guarded by mutex_
+  std::exception_ptr error_;  // guarded by mutex_
 };
 
 }  // namespace entrain::pipeline

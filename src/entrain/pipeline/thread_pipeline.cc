@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "entrain/base/error.h"
+#include "entrain/base/memory.h"
 #include "entrain/layers/batch_norm.h"
 #include "entrain/pipeline/assemble.h"
 #include "entrain/pipeline/cores.h"
@@ -17,7 +18,7 @@ int threads_of(const Options& options) {
 }
 
 Seconds patience_of(const Options& options) {
-  return Seconds(options.devices * threads_of(options) <= cores() ? 1e-3 : 0);
+  return Seconds(options.devices * threads_of(options) <= cores() ? 20e-3 : 0);
 }
 
 }  // namespace
@@ -27,7 +28,8 @@ ThreadPipeline::ThreadPipeline(layers::Sequence sequence, Options options)
       options_(std::move(options)),
       cut_(checked_cut(sequence_, options_)),
       schedule_(make_schedule(options_.schedule, options_.devices, options_.micro_batches, options_.chunks)),
-      mail_(patience_of(options_)) {
+      mail_(cut_.edges.size(), options_.micro_batches, patience_of(options_)) {
+  keep_freed_memory();
   share_blas(options_.devices);
   for (int device = 0; device < options_.devices; ++device) {
     workers_.push_back(std::make_unique<Worker>(

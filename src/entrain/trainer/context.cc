@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "entrain/base/blas.h"
 #include "entrain/base/error.h"
 #include "entrain/base/log.h"
 #include "entrain/base/memory.h"
@@ -85,6 +86,7 @@ Context init(const std::string& cluster) {
   const transport::LaunchEnvironment launch = transport::launch_environment();
   context.job = launch.job;
   init_logging(launch.is_rank() ? context.job.rank : -1);
+  if (context.job.rank == 0) warn_of_slow_blas();
   const bool foreign = launch.is_rank() && launch.launcher != transport::Launcher::kEntrain;
   if (foreign && context.job.rank == 0) {
     log_info("{} ranks started by {}, over {}", context.job.world, name_of(launch.launcher),

@@ -189,7 +189,8 @@ double PipelinedTraining::one_step(int64_t step) {
   const auto start = Clock::now();
   const models::Batch batch = data_->training(step);
   const auto ran = Clock::now();
-  optimizer_->zero_grad();
+  // Not zeroed in place, as libtorch 1.13 does: the first micro-batch's gradients become the parameters' own.
+  for (const auto& parameter : engine_->parameters()) parameter.mutable_grad().reset();
   last_loss_ = engine_->run(batch.input, batch.target);
   if (!std::isfinite(last_loss_)) {
     fail("rank {}: the loss is {} at step {}; a lower --lr or --clip may help", context_.rank(), last_loss_,
