@@ -171,6 +171,7 @@ int run(const Settings& s) {
                          {"remat", s.remat},
                          {"alone_s", median(alone_s)},
                          {"pipeline_s", median(pipelined_s)},
+                         {"alone_times_s", alone_s},
                          {"pipeline_times_s", pipelined_s},
                          {"computed_s", computed_s},
                          {"begin_s", middle_of([](const Losses& step) { return step.begin_s; })},

@@ -11,6 +11,17 @@ find_package(ZLIB REQUIRED)
 # Optional: the mpi transport. MPI's own C++ classes are not wanted.
 set(MPI_CXX_SKIP_MPICXX ON)
 find_package(MPI COMPONENTS CXX)
+# Optional: sums by NCCL, with a libtorch that has CUDA. The one that libtorch came with (its wheels keep NCCL beside
+# it), since a program loads only one.
+if(TARGET torch_cuda)
+  find_package(CUDAToolkit QUIET)
+  set(beside_torch ${TORCH_INSTALL_PREFIX}/../nvidia/nccl)
+  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${beside_torch}/include)
+  find_library(NCCL_LIBRARY NAMES libnccl.so.2 nccl HINTS ${beside_torch}/lib)
+  if(NOT CUDAToolkit_FOUND OR NOT NCCL_INCLUDE_DIR OR NOT NCCL_LIBRARY)
+    unset(NCCL_LIBRARY CACHE)
+  endif()
+endif()
 if(ENTRAIN_TESTS)
   find_package(GTest REQUIRED)
   include(GoogleTest)

@@ -58,9 +58,14 @@ int run(const Command& command) {
 }  // namespace
 
 graph::Graph profile_model(const ProfileRequest& request) {
+  const torch::Device device(request.device);
+  if (device.is_cuda() && !torch::cuda::is_available()) {
+    bad_input("--device {}: libtorch sees no GPU here; allowed: cpu", request.device);
+  }
   const auto model = models::make_model(request.model, request.seed);
+  model->to(device);
   auto generator = at::detail::createCPUGenerator(request.seed);
-  const models::Batch batch = model->synthetic(request.batch_size, generator);
+  const models::Batch batch = model->synthetic(request.batch_size, generator).to(device);
   graph::ProfileOptions options;
   options.repeats = request.repeats;
   graph::Graph g = graph::profile(
@@ -81,10 +86,15 @@ void add_graph(CLI::App& app, Action& action) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   verb->add_option("--seed", c->seed, "Seed of parameters and data");
+  verb->add_option("--device", c->device, "Profile there")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
   verb->add_option("--profile-out", c->profile_out, "Also save G there (.json, or binary)");
   verb->add_flag("--list", c->list, "List the models");
   verb->add_flag("--json", c->json, "One JSON document on stdout");
-  verb->footer("Examples:\n  entrain graph --list\n  entrain graph --model bert-small --json");
+  verb->footer(
+      "Examples:\n  entrain graph --list\n  entrain graph --model bert-small --json\n"
+      "  entrain graph --model bert-large --device cuda --profile-out gpu.json   # for --compute replay:");
   verb->callback([c, &action] { action = [c] { return run(*c); }; });
 }
 

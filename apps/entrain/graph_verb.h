@@ -13,6 +13,7 @@ struct ProfileRequest {
   int64_t batch_size = 2;
   int repeats = 3;  // medians are taken
   uint64_t seed = 0;
+  std::string device = "cpu";  // or cuda
 };
 
 // Throws InputError listing the models when `model` is none of them.

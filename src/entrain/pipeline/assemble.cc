@@ -28,6 +28,24 @@ std::vector<Cell> cells_of(const layers::Sequence& sequence, const Cut& cut, con
   return cells;
 }
 
+void place_cells(const layers::Sequence& sequence, const Cut& cut, const std::vector<torch::Device>& places) {
+  const auto place_of = [&](int cell) { return places[static_cast<size_t>(cell) % places.size()]; };
+  for (const auto& [parameter, cells] : tied_parameters(sequence, cut)) {
+    for (const int cell : cells) {
+      if (place_of(cell) != place_of(cells.front())) {
+        bad_input(
+            "a parameter of {} elements belongs to cells on {} and {}; allowed: one GPU for both, or cpu",
+            parameter.numel(), place_of(cells.front()).str(), place_of(cell).str());
+      }
+    }
+  }
+  for (int c = 0; c < cut.cells(); ++c) {
+    for (int layer = cut.first[c]; layer < cut.first[c + 1]; ++layer) {
+      if (sequence.layers[layer].module) sequence.layers[layer].module->to(place_of(c));
+    }
+  }
+}
+
 std::vector<torch::Tensor> parameters_of(const std::vector<const Cell*>& cells) {
   std::vector<torch::Tensor> result;
   for (const Cell* cell : cells) {

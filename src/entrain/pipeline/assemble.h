@@ -17,6 +17,10 @@ Cut checked_cut(const layers::Sequence& sequence, const Options& options);
 std::vector<Cell> cells_of(const layers::Sequence& sequence, const Cut& cut, const Options& options,
                            int device);
 
+// Moves each cell's parameters and buffers to its device's place; a device's cells compute where their
+// parameters are. Throws InputError where a parameter that several cells have would have to be in two places.
+void place_cells(const layers::Sequence& sequence, const Cut& cut, const std::vector<torch::Device>& places);
+
 // Of all these cells, each once.
 std::vector<torch::Tensor> parameters_of(const std::vector<const Cell*>& cells);
 

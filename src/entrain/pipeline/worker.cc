@@ -1,8 +1,20 @@
 #include "entrain/pipeline/worker.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include "entrain/base/error.h"
 
 namespace entrain::pipeline {
+namespace {
+
+torch::Device place_of(const std::vector<Cell>& cells) {
+  for (const Cell& cell : cells) {
+    for (const auto& parameter : cell.parameters()) return parameter.device();
+  }
+  return torch::kCPU;
+}
+
+}  // namespace
 
 MicroBatches MicroBatches::cut(const torch::Tensor& input, const torch::Tensor& target, int pieces) {
   const int64_t examples = input.size(0);
@@ -28,6 +40,7 @@ Worker::Worker(const Cut& cut, const Schedule& schedule, int device, const Optio
       remat_(options.remat),
       loss_scale_(options.loss_scale),
       cells_(std::move(cells)),
+      place_(place_of(cells_)),
       sequence_(sequence),
       mail_(mail) {
   // Micro-batches count by their examples, so that their gradients sum to those of the mini-batch's mean.
@@ -76,6 +89,7 @@ std::vector<torch::Tensor> Worker::receive(const Cell& cell, int micro_batch, bo
   Waited waited;
   for (const size_t edge : backward ? cut_.out_of(cell.index()) : cut_.into(cell.index())) {
     values.push_back(mail_.receive({edge, micro_batch, backward}, waited));
+    if (values.back().defined()) values.back() = values.back().to(place_);
   }
   const double until = now();
   const double sent = std::min(until, since + waited.for_sender);
@@ -96,7 +110,7 @@ void Worker::send(const Cell& cell, int micro_batch, bool backward, std::vector<
 void Worker::forward(Cell& cell, int micro_batch) {
   std::vector<torch::Tensor> inputs;
   if (cell.first()) {
-    inputs = {batch_->inputs[micro_batch]};
+    inputs = {batch_->inputs[micro_batch].to(place_)};
   } else {
     inputs = receive(cell, micro_batch, false);
   }
@@ -104,6 +118,7 @@ void Worker::forward(Cell& cell, int micro_batch) {
   auto outputs = cell.forward(micro_batch, std::move(inputs),
                               recomputes(remat_, micro_batch, schedule_.micro_batches), loss_);
   if (cell.last()) loss_sum_ += outputs[0].item<double>() / loss_scale_;
+  settle();
   note(Span::Kind::kForward, cell, micro_batch, since);
   if (!cell.last()) send(cell, micro_batch, false, std::move(outputs));
 }
@@ -113,14 +128,20 @@ void Worker::backward(Cell& cell, int micro_batch) {
   if (recomputes(remat_, micro_batch, schedule_.micro_batches)) {
     const double since = now();
     cell.recompute(micro_batch, loss_);
+    settle();
     note(Span::Kind::kRecompute, cell, micro_batch, since);
   }
   std::vector<torch::Tensor> gradients;
   if (!cell.last()) gradients = receive(cell, micro_batch, true);
   const double since = now();
   auto back = cell.backward(micro_batch, gradients);
+  settle();
   note(Span::Kind::kBackward, cell, micro_batch, since);
   if (!cell.first()) send(cell, micro_batch, true, std::move(back));
+}
+
+void Worker::settle() const {
+  if (!place_.is_cpu()) c10::impl::VirtualGuardImpl(place_.type()).getStream(place_).synchronize();
 }
 
 void Worker::note(Span::Kind kind, const Cell& cell, int micro_batch, double since) {

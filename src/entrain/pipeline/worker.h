@@ -30,7 +30,7 @@ struct MicroBatches {
 
 class Worker {
  public:
-  // Everything outlives the worker. `cells`: those of this device.
+  // Everything outlives the worker. `cells`: those of this device; they compute where their parameters are.
   Worker(const Cut& cut, const Schedule& schedule, int device, const Options& options,
          std::vector<Cell> cells, const layers::Sequence& sequence, Mail& mail);
 
@@ -49,6 +49,8 @@ class Worker {
   void expect(size_t work);
   Cell& cell_of(const Work& work);
 
+  // A pass has been made, not only asked for: on a GPU the two differ.
+  void settle() const;
   // Adds a span from `since` to now.
   void note(Span::Kind kind, const Cell& cell, int micro_batch, double since);
   double now() const { return seconds_since(began_); }
@@ -59,6 +61,7 @@ class Worker {
   Remat remat_;
   double loss_scale_;
   std::vector<Cell> cells_;
+  torch::Device place_;
   const layers::Sequence& sequence_;
   Mail& mail_;
 

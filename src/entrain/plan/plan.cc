@@ -146,6 +146,8 @@ class Making {
   void add(const Slice& slice, int priority, const strategy::AllReduce& choice) {
     Message message = start(slice, priority, exchange_of(used(choice.compressor)));
     message.compressor = used(choice.compressor);
+    message.any_way = choice.topology == strategy::Topology::kAuto && message.exchange == Exchange::kDense &&
+                      message.compressor == strategy::Compressor::kNone;
     message.rank = choice.rank;
     message.share = choice.share;
     const auto [found, inserted] = groups_.try_emplace(choice.group, Merged{choice, message});

@@ -41,7 +41,8 @@ struct Message {
   std::string what;           // "all-reduce of fc1.weight and 3 more"
   collective::Type type = collective::Type::kFloat32;
   std::shared_ptr<const collective::Schedule> schedule;  // dense
-  int root = -1;                                         // kSparseServer: rank that serves
+  bool any_way = false;  // dense: the strategy leaves the topology open, so a library may sum it instead
+  int root = -1;         // kSparseServer: rank that serves
   strategy::Compressor compressor = strategy::Compressor::kNone;
   int rank = 0;               // kLowRank: columns of the factors
   int64_t wire_elements = 0;  // kLowRank: of all factors, and of slices that would not shrink

@@ -28,6 +28,7 @@ Engine::Engine(transport::Transport& transport, double timeout_s)
     : transport_(transport), timeout_s_(timeout_s), thread_([this] { run(); }) {}
 
 Engine::~Engine() {
+  staging_.reset();  // no gradient arrives any more
   // Callbacks of messages under way would meet a dead engine: closing waits for the last of them.
   if (messages_under_way_ > 0)
     transport_.close(fmt::format("rank {} ended in the middle of a step", transport_.rank()));
@@ -59,10 +60,12 @@ void Engine::set_plan(plan::Plan plan, graph::Graph graph, std::vector<torch::Te
     settled.set_value();
   });
   settled.get_future().wait();
+  if (device_sum_) device_messages_ = std::make_unique<DeviceMessages>(*device_sum_, plan_, graph_);
 }
 
 void Engine::begin(int64_t step) {
   step_ = step;
+  if (device_messages_) device_messages_->begin();
   {
     const std::lock_guard lock(mutex_);
     messages_left_.clear();
@@ -85,12 +88,51 @@ void Engine::begin(int64_t step) {
 
 void Engine::ready(size_t v) {
   torch::Tensor gradient = std::exchange(variables_[v].mutable_grad(), {});
-  gradients_[v] = gradient.is_sparse() ? gradient : gradient.contiguous();
+  if (!gradient.is_sparse()) gradient = gradient.contiguous();
+  if (device_messages_ && device_messages_->carries(v)) {
+    gradients_[v] = gradient;
+    for (const size_t m : device_messages_->ready(v, std::move(gradient))) finish_message(m, nullptr);
+    return;
+  }
+  // Alone, nothing is sent: dense gradients stay where they are.
+  if (gradient.is_cpu() || (plan_.world == 1 && !gradient.is_sparse())) {
+    return arrived(v, std::move(gradient));
+  }
+  if (!staging_) {
+    staging_ = std::make_unique<Staging>([this](size_t w, torch::Tensor host, std::exception_ptr error) {
+      if (error) {
+        failed(error);
+      } else {
+        arrived(w, std::move(host));
+      }
+    });
+  }
+  staging_->fetch(v, std::move(gradient));
+}
+
+void Engine::arrived(size_t v, torch::Tensor gradient) {
+  gradients_[v] = std::move(gradient);
   loop_.post([this, v] {
     for (const int m : plan_.messages_of[v]) {
       if (--gradients_missing_[m] == 0) start_message(static_cast<size_t>(m));
     }
   });
+}
+
+void Engine::failed(std::exception_ptr error) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::move(error);
+  }
+  changed_.notify_all();
+}
+
+// The device's current stream waits for sums and copies; nobody does so here.
+torch::Tensor Engine::gradient(size_t v) {
+  torch::Tensor gradient = std::move(gradients_[v]);
+  const torch::Device device = variables_[v].device();
+  if (device_messages_ && device_messages_->carries(v)) device_messages_->await(v, device);
+  return gradient.device() == device ? gradient : gradient.to(device, /*non_blocking=*/true);
 }
 
 void Engine::start_message(size_t m) {
@@ -109,6 +151,10 @@ void Engine::start_message(size_t m) {
 
 void Engine::message_done(size_t m, std::exception_ptr error) {
   under_way_[m] = false;
+  finish_message(m, std::move(error));
+}
+
+void Engine::finish_message(size_t m, std::exception_ptr error) {
   {
     const std::lock_guard lock(mutex_);
     if (error && !error_) error_ = error;

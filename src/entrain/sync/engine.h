@@ -4,6 +4,9 @@
 //   backward thread   ready(v3) ready(v2) ...            take_any() ─▶ v0, v1, ...   (update them)
 //                        │         │                        ▲
 //   engine's thread      └▶ messages whose gradients are all there start; sums; done ┘
+//
+// Gradients of an accelerator go through host memory (staging.h) wherever there is another rank, unless the
+// devices sum them themselves (device_messages.h).
 #pragma once
 
 #include <torch/types.h>
@@ -19,6 +22,9 @@
 
 #include "entrain/collective/event_loop.h"
 #include "entrain/plan/plan.h"
+#include "entrain/sync/device_messages.h"
+#include "entrain/sync/device_sum.h"
+#include "entrain/sync/staging.h"
 #include "entrain/sync/synchronizer.h"
 #include "entrain/transport/transport.h"
 
@@ -30,6 +36,9 @@ class Engine {
   // The transport outlives the engine.
   Engine(transport::Transport& transport, double timeout_s);
   ~Engine();
+
+  // Where the devices can sum, they do so where a plan allows it. Before set_plan().
+  void sum_on(std::unique_ptr<DeviceSum> devices) { device_sum_ = std::move(devices); }
 
   // Another strategy. Requires: no step under way. `variables`: this rank's parameters in G's
   // order, or none on a rank that only serves.
@@ -47,7 +56,7 @@ class Engine {
   // Waits for this one; false when it had been taken before in this step.
   bool take(size_t v);
   // Hands over the synchronized gradient of a variable that has just been taken.
-  torch::Tensor gradient(size_t v) { return std::move(gradients_[v]); }
+  torch::Tensor gradient(size_t v);
   // Blocks until everything this rank serves in the step is done (ranks that only serve).
   void serve();
 
@@ -55,6 +64,9 @@ class Engine {
 
  private:
   void run();
+  void arrived(size_t v, torch::Tensor gradient);
+  void failed(std::exception_ptr error);
+  void finish_message(size_t m, std::exception_ptr error);
   void start_message(size_t m);
   void message_done(size_t m, std::exception_ptr error);
   void blame_silent_peer();
@@ -87,6 +99,10 @@ class Engine {
   size_t untaken_ = 0;              //                              guarded by mutex_
   size_t messages_under_way_ = 0;   // of the step, started or not  guarded by mutex_
   std::exception_ptr error_;        // the first                    guarded by mutex_
+
+  std::unique_ptr<Staging> staging_;  // once there is a gradient of an accelerator
+  std::unique_ptr<DeviceSum> device_sum_;
+  std::unique_ptr<DeviceMessages> device_messages_;  // of the plan, where there is a device_sum_
 
   std::thread thread_;  // last: it uses the rest
 };

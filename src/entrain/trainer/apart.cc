@@ -18,6 +18,7 @@
 #include "entrain/trainer/captain.h"
 #include "entrain/trainer/checkpoint.h"
 #include "entrain/trainer/data/data.h"
+#include "entrain/trainer/device.h"
 #include "entrain/trainer/examiner.h"
 #include "entrain/trainer/model_files.h"
 #include "entrain/trainer/steps.h"
@@ -86,7 +87,7 @@ ApartTraining::ApartTraining(Context& context, const TrainOptions& options)
       ranks_(worker_ranks(context.cluster)),
       index_(static_cast<int>(std::find(ranks_.begin(), ranks_.end(), context.rank()) - ranks_.begin())),
       synchronous_(!settings_.asynchronous()),
-      device_(options.device),
+      device_(device_of(context, options.device)),
       model_(initial_model(options)),
       records_(options.out, context.rank(), settings_),
       captain_(context) {

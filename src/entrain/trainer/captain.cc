@@ -18,7 +18,7 @@ std::string_view text_of(Word word) { return word == Word::kStop ? "s" : word ==
 void request_stop() { stop_requested = true; }
 bool stop_was_requested() { return stop_requested; }
 
-Word Captain::word(bool change, bool stop) {
+Word Captain::word(bool change, bool stop, bool last) {
   if (context_.rank() != 0) {
     if (!std::exchange(started_, true)) return Word::kGo;
     const auto payload =
@@ -26,7 +26,7 @@ Word Captain::word(bool change, bool stop) {
     return static_cast<Word>(transport::as_text(payload.bytes()).at(0));
   }
   const Word now = next_;
-  if (now == Word::kStop) return now;
+  if (now == Word::kStop || last) return now;
   next_ = stop_requested || stop ? Word::kStop : change ? Word::kChange : Word::kGo;
   for (int rank = 1; rank < context_.world(); ++rank) {
     if (!context_.cluster.is_worker(rank)) continue;

@@ -19,7 +19,8 @@ class Captain {
 
   // Called by every worker at the same points (the start of a step, or of every period): the word on what
   // comes now. `change`, `stop`: rank 0 wants that; the next word says so. A requested stop counts too.
-  Word word(bool change, bool stop = false);
+  // `last`: there is no next call, so nobody would take its word.
+  Word word(bool change, bool stop = false, bool last = false);
 
  private:
   Context& context_;

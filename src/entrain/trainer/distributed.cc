@@ -12,6 +12,7 @@
 #include "entrain/optim/base.h"
 #include "entrain/strategy/builders/registry.h"
 #include "entrain/strategy/validate.h"
+#include "entrain/trainer/device.h"
 
 namespace entrain {
 namespace {
@@ -44,6 +45,8 @@ Distributed::Distributed(Context& context, torch::nn::Module& module, torch::opt
   }
   check_same_parameters();
   broadcast_parameters();
+  const auto parameters = module.parameters();
+  if (!parameters.empty()) engine_.sum_on(device_sum_of(context, parameters.front().device()));
 }
 
 // An orderly end tells the servers; after a failure they know already.
@@ -88,13 +91,15 @@ void Distributed::check_same_parameters() {
 
 void Distributed::broadcast_parameters() {
   const torch::NoGradGuard no_grad;
+  std::vector<torch::Tensor> tensors = module_.parameters(), hosts;
+  const auto buffers = module_.buffers();
+  tensors.insert(tensors.end(), buffers.begin(), buffers.end());
   std::vector<transport::Bytes> pieces;
-  const auto add = [&](const torch::Tensor& tensor) {
+  for (const auto& tensor : tensors) {
     if (!tensor.is_contiguous()) fail("a parameter or buffer of the model is not contiguous");
-    pieces.emplace_back(static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes());
-  };
-  for (const auto& parameter : module_.parameters()) add(parameter);
-  for (const auto& buffer : module_.buffers()) add(buffer);
+    hosts.push_back(tensor.cpu());  // itself, where it is in host memory
+    pieces.emplace_back(static_cast<std::byte*>(hosts.back().data_ptr()), tensor.nbytes());
+  }
   std::vector<int> workers;
   for (int rank = 0; rank < context_.world(); ++rank) {
     if (context_.cluster.is_worker(rank)) workers.push_back(rank);
@@ -106,6 +111,9 @@ void Distributed::broadcast_parameters() {
   options.deadline = Deadline::after(context_.job.timeout_s);
   collective::execute(collective::broadcast(workers, context_.world()), collective::Buffer(pieces), options,
                       *context_.transport);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].is_cpu()) tensors[i].copy_(hosts[i]);
+  }
 }
 
 // d(mean over all workers)/dx = sum over workers of d(loss / workers)/dx: the sum on the wire is the mean.

@@ -12,12 +12,14 @@
 #include "entrain/base/log.h"
 #include "entrain/base/progress.h"
 #include "entrain/optim/base.h"
+#include "entrain/pipeline/assemble.h"
 #include "entrain/pipeline/partition.h"
 #include "entrain/pipeline/rank_pipeline.h"
 #include "entrain/pipeline/thread_pipeline.h"
 #include "entrain/trainer/captain.h"
 #include "entrain/trainer/checkpoint.h"
 #include "entrain/trainer/data/data.h"
+#include "entrain/trainer/device.h"
 #include "entrain/trainer/examiner.h"
 #include "entrain/trainer/model_files.h"
 #include "entrain/trainer/pipeline_balance.h"
@@ -106,7 +108,9 @@ PipelinedTraining::PipelinedTraining(Context& context, const TrainOptions& optio
     bad_input("--lr-schedule {} or --warmup with --seconds in a pipeline: allowed: --steps",
               settings_.rate_schedule);
   }
-  if (options.device != "cpu") bad_input("--device {} with --pipeline: allowed: cpu", options.device);
+  if (options.device != "cpu" && place_.ranks) {
+    bad_input("--device {} with cells that are ranks: allowed: --cells threads, or cpu", options.device);
+  }
   const layers::Sequence sequence = model_->sequence();
   if (sequence.layers.empty()) {
     bad_input("--model {}: not a sequence of layers, so no pipeline can run it", options.model);
@@ -118,6 +122,10 @@ PipelinedTraining::PipelinedTraining(Context& context, const TrainOptions& optio
   data_ = open_data(options.data, *model_,
                     {options.batch_size, options.seed, place_.replica, place_.replicas, true, torch::kCPU});
   balance_ = agree_on_balance(context, wanted, sequence, data_->training(0));
+  if (options.device != "cpu") {
+    const auto places = gpus_of(context, wanted.devices);
+    pipeline::place_cells(sequence, pipeline::cut(sequence.layers, balance_), places);
+  }
   optimizer_ = optim::make_base(settings_, model_->parameters(), 0, 1);
   if (!options.resume.empty()) {
     resumed_ = Checkpoints(options.resume).load_newest(*model_, *optimizer_);
@@ -233,7 +241,7 @@ void PipelinedTraining::test(int64_t step, double wall_s, TrainReport& report) {
   if (place_.ranks) gather_model(context_, place_.pipeline, *rank_engine_, *model_, *optimizer_);
   if (!examiner_) return;
   std::vector<torch::Tensor> flat;
-  for (const auto& parameter : model_->parameters()) flat.push_back(parameter.detach().flatten());
+  for (const auto& parameter : model_->parameters()) flat.push_back(parameter.detach().cpu().flatten());
   const auto verdict = examiner_->examine(torch::cat(flat), options_.bn_recompute, step, model_->buffers());
   report.tests.push_back({step, wall_s, verdict.loss, verdict.error, last_loss_, {}, {}});
   if (metrics_) {
@@ -254,7 +262,7 @@ TrainReport PipelinedTraining::run() {
   int64_t step = report.first_step;
   for (; step < options_.steps; ++step) {
     const bool enough = options_.seconds > 0 && seconds_since(begin) - paused_s >= options_.seconds;
-    if (captain.word(false, enough) == Word::kStop) {
+    if (captain.word(false, enough, step + 1 == options_.steps) == Word::kStop) {
       report.interrupted = stop_was_requested();
       break;
     }

@@ -19,6 +19,7 @@
 #include "entrain/trainer/captain.h"
 #include "entrain/trainer/checkpoint.h"
 #include "entrain/trainer/data/data.h"
+#include "entrain/trainer/device.h"
 #include "entrain/trainer/distributed.h"
 #include "entrain/trainer/examiner.h"
 #include "entrain/trainer/hogwild_training.h"
@@ -33,21 +34,15 @@ namespace {
 constexpr transport::Tag kSummaryTag = transport::kControlTags + 10;
 constexpr transport::Tag kRngTag = transport::kControlTags + 12;
 
-DataOptions data_options(const Context& context, const TrainOptions& options) {
+DataOptions data_options(const Context& context, const TrainOptions& options, torch::Device device) {
   int worker = 0;
   for (int rank = 0; rank < context.rank(); ++rank) worker += context.cluster.is_worker(rank) ? 1 : 0;
-  return {options.batch_size, options.seed, worker, context.workers(), true, torch::Device(options.device)};
+  return {options.batch_size, options.seed, worker, context.workers(), true, device};
 }
 
-std::shared_ptr<models::Model> model_on_device(const Context& context, const TrainOptions& options) {
-  if (options.device != "cpu" && context.workers() > 1) {
-    bad_input(
-        "--device {}: gradients are synchronized in host memory only; allowed with {} workers: cpu, or a "
-        "rule that trains apart (--optimizer lsgd, easgd, ...)",
-        options.device, context.workers());
-  }
+std::shared_ptr<models::Model> model_on(torch::Device device, const TrainOptions& options) {
   auto model = initial_model(options);
-  model->to(torch::Device(options.device));
+  model->to(device);
   return model;
 }
 
@@ -57,9 +52,10 @@ class Training {
   Training(Context& context, const TrainOptions& options)
       : context_(context),
         options_(options),
-        model_(model_on_device(context, options)),
+        device_(device_of(context, options.device)),
+        model_(model_on(device_, options)),
         optimizer_(optim::make_base(options.optimizer, model_->parameters(), 0, 1)),
-        data_(open_data(options.data, *model_, data_options(context, options))) {
+        data_(open_data(options.data, *model_, data_options(context, options, device_))) {
     resume();
     if (context.rank() == 0 && !options.out.empty()) {
       std::filesystem::create_directories(options.out);
@@ -71,7 +67,7 @@ class Training {
     restore_rng();
     tested_ = is_tested(options, *data_);
     if (context.rank() == 0 && tested_) {
-      examiner_ = std::make_unique<Examiner>(options.model, torch::Device(options.device), *data_);
+      examiner_ = std::make_unique<Examiner>(options.model, device_, *data_);
     }
   }
 
@@ -90,6 +86,7 @@ class Training {
 
   Context& context_;
   const TrainOptions& options_;
+  torch::Device device_;
   std::shared_ptr<models::Model> model_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::unique_ptr<Data> data_;
@@ -224,7 +221,7 @@ TrainReport Training::run() {
   std::vector<double> compute_times;
   int64_t step = report.first_step;
   for (; step < options_.steps; ++step) {
-    const Word word = captain.word(wanted && !asked, enough());
+    const Word word = captain.word(wanted && !asked, enough(), step + 1 == options_.steps);
     if (word == Word::kStop) {
       report.interrupted = stop_was_requested();
       break;
