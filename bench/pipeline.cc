@@ -5,12 +5,14 @@
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <tuple>
 
+#include "entrain/base/blas.h"
 #include "entrain/base/clock.h"
 #include "entrain/base/quantile.h"
 #include "entrain/pipeline/thread_pipeline.h"
@@ -165,7 +167,9 @@ int run(const Settings& s) {
   const double side_by_side = together(s, x, y, loss);
   const double bound = static_cast<double>(s.micro_batches) / (s.micro_batches + s.devices - 1);
   const double efficiency = median(alone_s) / (s.devices * median(pipelined_s));
+  const char* core = std::getenv("OPENBLAS_CORETYPE");
   nlohmann::json json = {{"devices", s.devices},
+                         {"openblas_core", core == nullptr ? "" : core},  // a peer should get the same
                          {"micro_batches", s.micro_batches},
                          {"schedule", s.schedule},
                          {"remat", s.remat},
@@ -189,6 +193,7 @@ int run(const Settings& s) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  ensure_fast_blas(argv);
   Settings s;
   CLI::App app("Throughput of a pipeline of equal layers against its bubble bound");
   app.add_option("--devices", s.devices, "K");
