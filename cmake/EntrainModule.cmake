@@ -56,6 +56,8 @@ function(entrain_use_torch TARGET)
   if(EXISTS ${TORCH_INSTALL_PREFIX}/include/fmt/base.h)
     target_compile_definitions(${TARGET} PUBLIC FMT_HEADER_ONLY)
   endif()
+  # They also export parts of an older std::filesystem, whose remove_all() calls a null pointer: the real one first.
+  target_link_options(${TARGET} PUBLIC "LINKER:--push-state,--no-as-needed,-lstdc++,--pop-state")
   target_link_libraries(${TARGET} PUBLIC ${TORCH_LIBRARIES})
   target_include_directories(${TARGET} SYSTEM PUBLIC ${TORCH_INCLUDE_DIRS})
   target_precompile_headers(${TARGET} REUSE_FROM torch_pch)

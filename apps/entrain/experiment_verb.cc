@@ -176,8 +176,7 @@ std::vector<tuner::SearchRun> simulated_searches(const Command& command) {
   std::vector<tuner::SearchRun> runs;
   for (const auto& domain : search_domains(command)) {
     comparison.progress = progress_bar("search");
-    comparison.cluster.calibration =
-        simulator::calibrate(domain.graph, domain.cluster, simulator::calibration_runs(domain.trials));
+    comparison.cluster.calibration = simulator::calibrate(domain);
     const auto found = tuner::simulate_searches(domain, comparison);
     runs.insert(runs.end(), found.begin(), found.end());
   }

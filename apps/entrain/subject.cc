@@ -93,7 +93,7 @@ Subject load_subject(const SubjectOptions& options) {
     const dataset::Domain& domain = *subject.domain;
     const auto runs = simulator::calibration_runs(domain.trials);
     if (!runs.empty()) {
-      subject.calibration = simulator::calibrate(domain.graph, domain.cluster, runs);
+      subject.calibration = simulator::calibrate(domain);
       subject.calibrated = fmt::format("{} measured builders of {}", runs.size(), domain.name);
     }
     if (model.empty()) subject.graph = domain.graph;

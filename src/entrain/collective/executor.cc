@@ -30,6 +30,12 @@ Program compile(const Schedule& schedule, int rank) {
   return program;
 }
 
+size_t segment_size(size_t bytes, size_t chunks, size_t least) {
+  if (chunks > 1) return kLargestSegment;
+  constexpr size_t kAligned = 64;  // whole elements of any type
+  return std::clamp((bytes / 4 + kAligned - 1) / kAligned * kAligned, least, kLargestSegment);
+}
+
 Run::Run(const Program& program, Buffer buffer, RunOptions options, transport::Transport& transport,
          EventLoop& loop, std::function<void(std::exception_ptr)> done)
     : program_(program),
@@ -41,6 +47,9 @@ Run::Run(const Program& program, Buffer buffer, RunOptions options, transport::T
   const int64_t width = size_of(options_.type);
   const auto elements = static_cast<int64_t>(buffer_.size()) / width;
   const int chunks = static_cast<int>(program_.chunks.size());
+  if (options_.segment_bytes == 0) {
+    options_.segment_bytes = segment_size(buffer_.size(), program_.chunks.size());
+  }
   // Segment by segment across chunks, so that every chunk starts early.
   for (size_t index = 0, added = 1; added > 0; ++index) {
     added = 0;

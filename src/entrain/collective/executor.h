@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "entrain/base/event_loop.h"
 #include "entrain/collective/buffer.h"
-#include "entrain/collective/event_loop.h"
 #include "entrain/collective/reduce.h"
 #include "entrain/collective/schedule.h"
 #include "entrain/transport/transport.h"
@@ -36,13 +36,20 @@ struct Program {
 };
 Program compile(const Schedule& schedule, int rank);
 
+// Into how large segments a buffer's chunks are cut: not so large that a long one starts late. Where all is
+// one chunk, as at a parameter server, into quarters, so that the answer is on its way while the workers
+// still send; but not so small that messages cost more than that hides. Several chunks are on their way at
+// once as they are.
+inline constexpr size_t kLeastSegment = 64 << 10, kLargestSegment = 512 << 10;
+size_t segment_size(size_t bytes, size_t chunks, size_t least = kLeastSegment);
+
 struct RunOptions {
   transport::Tag tag = 0;  // of this run; the low 32 bits are the executor's
   Type type = Type::kFloat32;
   std::optional<Type> wire;  // what float32 travels as (cast.h); unset: as it is
   int priority = 0;          // lower goes first
   std::string what;          // named in errors: "all-reduce of fc1.weight"
-  size_t segment_bytes = 512 << 10;
+  size_t segment_bytes = 0;  // 0: segment_size()
   Deadline deadline = Deadline::never();
 };
 

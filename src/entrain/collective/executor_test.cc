@@ -58,6 +58,15 @@ TEST(Executor, SumsWithEveryAlgorithmSizeAndSegment) {
   }
 }
 
+TEST(Executor, CutsOneChunkIntoQuartersThatAreWorthAMessage) {
+  EXPECT_EQ(segment_size(0, 1), 64u << 10);
+  EXPECT_EQ(segment_size(100 << 10, 1), 64u << 10);
+  EXPECT_EQ(segment_size(512 << 10, 1), 128u << 10);
+  EXPECT_EQ(segment_size((512 << 10) + 4, 1) % 64, 0u);
+  EXPECT_EQ(segment_size(100 << 20, 1), 512u << 10);
+  EXPECT_EQ(segment_size(512 << 10, 4), 512u << 10);
+}
+
 TEST(Executor, RingInAnyOrder) { expect_sum(ring({2, 0, 3, 1}, 4), 4, 777, 256); }
 
 TEST(Executor, MergesScatteredPiecesWithoutACopy) {

@@ -46,6 +46,9 @@ struct Settings {
   std::string compute = "real";  // real, or replay
   std::string machine;           // "2 cores, tc" in words
   uint64_t seed = 0;
+  // Pieces that messages of one chunk were cut into (collective/executor.h), which the simulation must know.
+  // Absent in a file: it is of the time when they were 512 KB.
+  int64_t least_segment_bytes = 64 << 10;
   friend bool operator==(const Settings&, const Settings&) = default;
 };
 

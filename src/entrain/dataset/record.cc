@@ -80,6 +80,8 @@ Domain read_domain(const Json& json) {
   domain.settings.compute = get_or<std::string>(settings, "compute", "real", "real, replay");
   domain.settings.machine = get_or<std::string>(settings, "machine", "", "text");
   domain.settings.seed = get_or<uint64_t>(settings, "seed", 0, "a number");
+  domain.settings.least_segment_bytes =
+      get_or<int64_t>(settings, "least_segment_bytes", 512 << 10, "a number of bytes");
   return domain;
 }
 
@@ -117,7 +119,8 @@ std::string line_of(const Domain& domain) {
   json["settings"] = {{"batch_size", domain.settings.batch_size},
                       {"compute", domain.settings.compute},
                       {"machine", domain.settings.machine},
-                      {"seed", domain.settings.seed}};
+                      {"seed", domain.settings.seed},
+                      {"least_segment_bytes", domain.settings.least_segment_bytes}};
   return dump(json);
 }
 

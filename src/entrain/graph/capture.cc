@@ -18,22 +18,6 @@ namespace {
 using torch::autograd::Node;
 using Set = std::vector<int>;  // of variables, sorted
 
-std::string dtype_name(const std::string& variable, torch::ScalarType type) {
-  switch (type) {
-    case torch::kFloat16:
-      return "float16";
-    case torch::kBFloat16:
-      return "bfloat16";
-    case torch::kFloat32:
-      return "float32";
-    case torch::kFloat64:
-      return "float64";
-    default:
-      fail("variable {}: dtype {} is not supported; allowed: float16, bfloat16, float32, float64", variable,
-           c10::toString(type));
-  }
-}
-
 // Children before parents. Iterative: the graph is as deep as the model.
 std::vector<Node*> post_order(Node* root) {
   std::vector<Node*> order;
@@ -156,6 +140,22 @@ Named trainable(const torch::nn::Module& module) {
 }
 
 }  // namespace
+
+std::string dtype_name(const std::string& variable, torch::ScalarType type) {
+  switch (type) {
+    case torch::kFloat16:
+      return "float16";
+    case torch::kBFloat16:
+      return "bfloat16";
+    case torch::kFloat32:
+      return "float32";
+    case torch::kFloat64:
+      return "float64";
+    default:
+      fail("variable {}: dtype {} is not supported; allowed: float16, bfloat16, float32, float64", variable,
+           c10::toString(type));
+  }
+}
 
 Capture capture_variables(const torch::nn::Module& module, const torch::Tensor& loss) {
   if (!loss.defined() || !loss.grad_fn()) fail("capture: the loss does not depend on any variable");

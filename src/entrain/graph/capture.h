@@ -3,6 +3,7 @@
 
 #include <torch/types.h>
 
+#include <string>
 #include <vector>
 
 #include "entrain/graph/graph.h"
@@ -40,6 +41,9 @@ inline Graph capture(const torch::nn::Module& module, const torch::Tensor& loss)
 // After a backward: `ready` lists the variables in the order in which GradientHooks reported them. Fills
 // ready_order (variables without a gradient come last), sparse and rows_per_step.
 void describe_gradients(Capture& captured, const std::vector<size_t>& ready);
+
+// As graph.h names types. Errors: Error for another one, naming the variable.
+std::string dtype_name(const std::string& variable, torch::ScalarType type);
 
 // The module's tensors in the order of graph.variables. Errors: Error if the module lacks one or its shape
 // differs, naming the variable.

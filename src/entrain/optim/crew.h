@@ -63,7 +63,7 @@ class Crew {
   double timeout_s_ = 0;
 
   // Callbacks of a run that failed may still come: all of it lives until the transport is closed.
-  collective::EventLoop loop_;
+  EventLoop loop_;
   std::map<std::string, collective::Program> programs_;
   torch::Tensor under_way_;
   std::atomic<bool> running_ = false;  // a run has begun and not ended well

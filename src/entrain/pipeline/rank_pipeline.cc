@@ -40,11 +40,7 @@ RankPipeline::RankPipeline(transport::Transport& transport, std::vector<int> ran
   std::vector<int> rank_of;
   for (int c = 0; c < cut_.cells(); ++c) rank_of.push_back(ranks_.at(schedule_.device_of(c)));
   std::vector<Cell> cells = cells_of(sequence_, cut_, options_, device_);
-  torch::Device device = torch::kCPU;
-  for (const Cell& cell : cells) {
-    for (const auto& parameter : cell.parameters()) device = parameter.device();
-  }
-  mail_ = std::make_unique<RankMail>(transport_, cut_, rank_of, device, timeout_s_);
+  mail_ = std::make_unique<RankMail>(transport_, cut_, rank_of, place_of(cells), timeout_s_);
   worker_ = std::make_unique<Worker>(cut_, schedule_, device_, options_, std::move(cells), sequence_, *mail_);
   const auto all_tied = tied_parameters(sequence_, cut_);
   for (size_t i = 0; i < all_tied.size(); ++i) {

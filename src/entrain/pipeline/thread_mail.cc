@@ -1,26 +1,9 @@
 #include "entrain/pipeline/thread_mail.h"
 
-#include <thread>
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 #include "entrain/base/error.h"
+#include "entrain/pipeline/patience.h"
 
 namespace entrain::pipeline {
-namespace {
-
-// Some microseconds in which this core asks for little, since its hyperthread's sibling may be computing, and
-// is anyone's who needs it.
-void pause() {
-#if defined(__x86_64__)
-  for (int i = 0; i < 32; ++i) _mm_pause();
-#endif
-  std::this_thread::yield();
-}
-
-}  // namespace
 
 ThreadMail::ThreadMail(size_t edges, int micro_batches, Seconds patience)
     : micro_batches_(micro_batches), patience_(patience), slots_(edges * micro_batches * 2) {}
@@ -42,8 +25,7 @@ void ThreadMail::send(const Parcel& parcel, torch::Tensor value) {
 torch::Tensor ThreadMail::receive(const Parcel& parcel, Waited& waited) {
   const auto start = Clock::now();
   Slot& from = slot(parcel);
-  const Deadline patience = Deadline::after(patience_);
-  while (from.state == kEmpty && !patience.passed()) pause();
+  look_for(patience_, [&] { return from.state != kEmpty; });
   from.state.wait(kEmpty);
   waited.for_sender += seconds_since(start);
   uint32_t state = from.state;

@@ -15,8 +15,7 @@ namespace entrain::pipeline {
 // Shared by all workers; thread-safe. No worker takes a lock that another may hold: with one shelf for all,
 // each parcel woke every waiter, and eight cells lost more time to that than to their bubble.
 //
-// A pass of a small cell takes a millisecond and waking a thread 50 us or more, so whoever waits looks for
-// `patience` first and sleeps only then. Looking keeps a core busy: without a core a worker, 0 is right.
+// Whoever waits looks for `patience` before sleeping (patience.h).
 class ThreadMail : public Mail {
  public:
   ThreadMail(size_t edges, int micro_batches, Seconds patience);

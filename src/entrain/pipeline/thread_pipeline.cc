@@ -7,6 +7,7 @@
 #include "entrain/layers/batch_norm.h"
 #include "entrain/pipeline/assemble.h"
 #include "entrain/pipeline/cores.h"
+#include "entrain/pipeline/patience.h"
 
 namespace entrain::pipeline {
 namespace {
@@ -17,8 +18,9 @@ int threads_of(const Options& options) {
   return options.threads_per_cell > 0 ? options.threads_per_cell : std::max(1, cores() / options.devices);
 }
 
-Seconds patience_of(const Options& options) {
-  return Seconds(options.devices * threads_of(options) <= cores() ? 20e-3 : 0);
+// How long a thread looks for what it waits for, where `others` compute besides the devices.
+Seconds patience_of(const Options& options, int others) {
+  return Seconds(options.devices * threads_of(options) + others <= cores() ? 20e-3 : 0);
 }
 
 }  // namespace
@@ -28,7 +30,8 @@ ThreadPipeline::ThreadPipeline(layers::Sequence sequence, Options options)
       options_(std::move(options)),
       cut_(checked_cut(sequence_, options_)),
       schedule_(make_schedule(options_.schedule, options_.devices, options_.micro_batches, options_.chunks)),
-      mail_(cut_.edges.size(), options_.micro_batches, patience_of(options_)) {
+      mail_(cut_.edges.size(), options_.micro_batches, patience_of(options_, 0)),
+      patience_(patience_of(options_, 1)) {
   keep_freed_memory();
   share_blas(options_.devices);
   for (int device = 0; device < options_.devices; ++device) {
@@ -81,6 +84,7 @@ void ThreadPipeline::work(int device) {
   for (int64_t seen = 0;;) {
     const MicroBatches* batch = nullptr;
     Clock::time_point began;
+    look_for(patience_, [&] { return ending_ || round_ > seen; });
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return ending_ || round_ > seen; });

@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -45,15 +46,17 @@ class ThreadPipeline : public Engine {
   ThreadMail mail_;
   std::vector<std::unique_ptr<Worker>> workers_;
 
+  const Seconds patience_;  // of workers that wait for a step
+
   std::mutex mutex_;
   std::condition_variable changed_;
   const MicroBatches* batch_ = nullptr;  // of the step under way    guarded by mutex_
   Clock::time_point began_;              //                          guarded by mutex_
-  int64_t round_ = 0;                    // steps started            guarded by mutex_
+  std::atomic<int64_t> round_ = 0;       // steps started            written under mutex_
   int running_ = 0;                      // devices not done yet     guarded by mutex_
   double loss_ = 0;                      //                          guarded by mutex_
   std::exception_ptr error_;             // the first                guarded by mutex_
-  bool ending_ = false;                  //                          guarded by mutex_
+  std::atomic<bool> ending_ = false;     //                          written under mutex_
   std::vector<std::thread> threads_;     // last: they use the rest
 };
 

@@ -5,7 +5,6 @@
 #include "entrain/base/error.h"
 
 namespace entrain::pipeline {
-namespace {
 
 torch::Device place_of(const std::vector<Cell>& cells) {
   for (const Cell& cell : cells) {
@@ -13,8 +12,6 @@ torch::Device place_of(const std::vector<Cell>& cells) {
   }
   return torch::kCPU;
 }
-
-}  // namespace
 
 MicroBatches MicroBatches::cut(const torch::Tensor& input, const torch::Tensor& target, int pieces) {
   const int64_t examples = input.size(0);

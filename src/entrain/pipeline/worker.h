@@ -28,6 +28,9 @@ struct MicroBatches {
   static MicroBatches cut(const torch::Tensor& input, const torch::Tensor& target, int pieces);
 };
 
+// The device of their parameters; the CPU for cells without any.
+torch::Device place_of(const std::vector<Cell>& cells);
+
 class Worker {
  public:
   // Everything outlives the worker. `cells`: those of this device; they compute where their parameters are.

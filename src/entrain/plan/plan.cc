@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 
 #include "entrain/plan/topology.h"
@@ -71,12 +72,12 @@ class Making {
   Plan finish(std::vector<int> workers) {
     plan_.world = cluster_.world();
     plan_.workers = std::move(workers);
+    for (auto& [way, message] : served_) {
+      order_as_ready(message.slices);
+      push(std::move(message), "push and pull");
+    }
     for (auto& [group, merged] : groups_) {
-      // In the order in which backward makes them, so that the message fills as it goes.
-      std::stable_sort(
-          merged.message.slices.begin(), merged.message.slices.end(), [&](const Slice& a, const Slice& b) {
-            return graph_.variables[a.variable].ready_order < graph_.variables[b.variable].ready_order;
-          });
+      order_as_ready(merged.message.slices);
       merged.message.wire_elements = low_rank_elements(merged.message);
       if (merged.message.scheduled()) {
         merged.message.schedule = topologies_.all_reduce(merged.choice, merged.message.wire_bytes());
@@ -111,6 +112,18 @@ class Making {
     return Exchange::kDense;
   }
 
+  // In the order in which backward makes them, so that the message fills as it goes.
+  void order_as_ready(std::vector<Slice>& slices) const {
+    std::stable_sort(slices.begin(), slices.end(), [&](const Slice& a, const Slice& b) {
+      return graph_.variables[a.variable].ready_order < graph_.variables[b.variable].ready_order;
+    });
+  }
+
+  static void join(Message& message, const Slice& slice, int priority) {
+    message.slices.push_back(slice);
+    message.priority = std::min(message.priority, priority);
+  }
+
   int64_t low_rank_elements(const Message& message) const {
     int64_t sum = 0;
     for (const Slice& slice : message.slices) {
@@ -140,7 +153,12 @@ class Making {
     message.root = cluster_.first_rank(cluster_.find(server.destination));
     if (!sparse) message.schedule = topologies_.parameter_server(server);
     message.compressor = used(server.compressor);
-    push(std::move(message), sparse ? "row push and pull" : "push and pull");
+    if (sparse || !server.group) {
+      return push(std::move(message), sparse ? "row push and pull" : "push and pull");
+    }
+    const Way way{*server.group, message.root, server.local_replication, message.compressor, message.type};
+    const auto [found, inserted] = served_.try_emplace(way, std::move(message));
+    if (!inserted) join(found->second, slice, priority);
   }
 
   void add(const Slice& slice, int priority, const strategy::AllReduce& choice) {
@@ -151,10 +169,7 @@ class Making {
     message.rank = choice.rank;
     message.share = choice.share;
     const auto [found, inserted] = groups_.try_emplace(choice.group, Merged{choice, message});
-    if (inserted) return;
-    Message& merged = found->second.message;
-    merged.slices.push_back(slice);
-    merged.priority = std::min(merged.priority, priority);
+    if (!inserted) join(found->second.message, slice, priority);
   }
 
   void add(const Slice& slice, int priority, const strategy::AllGather&) {
@@ -165,7 +180,10 @@ class Making {
   const cluster::Cluster& cluster_;
   Topologies& topologies_;
   bool describe_;
-  std::map<int, Merged> groups_;  // by merge group
+  // Group, root, local replication and so on, of parameter servers.
+  using Way = std::tuple<int, int, bool, strategy::Compressor, collective::Type>;
+  std::map<Way, Message> served_;
+  std::map<int, Merged> groups_;  // all-reduces, by merge group
   Plan plan_;
 };
 

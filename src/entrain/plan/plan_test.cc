@@ -120,6 +120,26 @@ TEST(Plan, WhatForwardNeedsFirstGoesFirst) {
   for (const Message& m : plan.messages) EXPECT_EQ(m.priority, m.slices.front().variable);
 }
 
+TEST(Plan, PartsOfAServersGroupTravelTogether) {
+  const auto g = dense_graph();
+  const auto d = cluster::parse("lab:3x1gbit");
+  auto s = strategy::build("ps", g, d);
+  const auto server = [&](int variable) -> strategy::ParameterServer& {
+    return std::get<strategy::ParameterServer>(s.variables[variable].parts[0].synchronizer);
+  };
+  for (int v = 0; v < 4; ++v) server(v).group = v == 2 ? std::optional<int>() : 7;
+  server(3).destination = d.hosts[1].address;  // elsewhere: it leaves the group
+  const Plan plan = make_plan(s, g, d);
+  ASSERT_EQ(plan.messages.size(), 3u);
+  const Message& together = plan.messages[plan.messages_of[0][0]];
+  EXPECT_EQ(plan.messages_of[0], plan.messages_of[1]);
+  EXPECT_NE(plan.messages_of[0], plan.messages_of[3]);
+  ASSERT_EQ(together.slices.size(), 2u);
+  EXPECT_EQ(together.slices[0].variable, 1);  // ready first
+  EXPECT_EQ(together.priority, 0);            // of the one that is needed first
+  EXPECT_THAT(together.what, HasSubstr("layer1.weight and 1 more"));
+}
+
 TEST(Plan, MessagesNameTheirVariables) {
   const auto g = dense_graph();
   const auto d = cluster::parse("lab:2x1gbit");

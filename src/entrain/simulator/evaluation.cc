@@ -129,7 +129,7 @@ std::vector<School> schools_of(const dataset::Dataset& data) {
   std::vector<School> schools;
   for (const auto& domain : data.domains) {
     const auto runs = calibration_runs(domain.trials);
-    School school{&domain, calibrate(domain.graph, domain.cluster, runs), {}};
+    School school{&domain, calibrate(domain), {}};
     for (const auto& trial : domain.trials) {
       const bool spent = std::find(runs.begin(), runs.end(), &trial) != runs.end();
       if (trial.ok() && trial.origin != "repeat" && !spent) school.trials.push_back(&trial);

@@ -26,6 +26,7 @@ struct Calibration {
   double matmul_flops = 2e10;       // PowerSGD's products with tall, thin matrices
   double update_bytes_per_s = 4e9;  // the optimizer, by bytes of parameters
   double compute_scale = 1;         // measured compute over profiled
+  double least_segment = 64 << 10;  // bytes: of messages of one chunk (collective/executor.h); not fitted
 };
 
 // One (G, D). Scores are comparable within it only; lower is better. Thread-safe.

@@ -66,8 +66,10 @@ Synchronizer read_synchronizer(const pb::Node& node) {
   switch (node.synchronizer_case()) {
     case pb::Node::kPSSynchronizer: {
       const pb::PSSynchronizer& s = node.pssynchronizer();
-      return ParameterServer{cluster::host_part(s.reduction_destination()), s.local_replication(), s.sync(),
+      ParameterServer result{cluster::host_part(s.reduction_destination()), s.local_replication(), s.sync(),
                              s.staleness(), read_compressor(s, node.var_name())};
+      if (s.has_group()) result.group = s.group();
+      return result;
     }
     case pb::Node::kAllReduceSynchronizer: {
       const AllReduceSynchronizer& s = node.allreducesynchronizer();
@@ -188,6 +190,7 @@ void write_synchronizer(const ParameterServer& ps, pb::Node& node) {
   s.set_sync(ps.sync);
   s.set_staleness(ps.staleness);
   s.set_compressor(stored_of(kCompressors, ps.compressor));
+  if (ps.group) s.set_group(*ps.group);
 }
 
 void write_synchronizer(const AllReduce& all_reduce, pb::Node& node) {

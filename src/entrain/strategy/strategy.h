@@ -17,13 +17,16 @@ enum class Topology { kAuto, kRing, kHalvingDoubling, kTree, kHierarchical, kRed
 // What a dense gradient becomes on its way (compression.h). Horovod's is float16; EF is with error feedback.
 enum class Compressor { kNone, kHorovod, kHorovodEF, kPowerSgd, kBf16, kTopK };
 
-// Gradients are summed at a host and sent back from there.
+// Gradients are summed at a host and sent back from there. Dense parts with the same group that go the same
+// way (server, local replication, compressor, type) travel as one message; a group is no promise, so a part
+// that is moved to another server just leaves it.
 struct ParameterServer {
   std::string destination;         // host address
   bool local_replication = false;  // a host sums its own ranks first, so only one copy leaves and enters it
   bool sync = true;                // with staleness: see asynchrony.h
   int staleness = 0;
   Compressor compressor = Compressor::kNone;  // a cast; not kPowerSgd, kTopK
+  std::optional<int> group = {};              // unset: a message of its own
   friend bool operator==(const ParameterServer&, const ParameterServer&) = default;
 };
 

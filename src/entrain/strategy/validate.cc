@@ -97,6 +97,8 @@ class Validator {
       bad_input("variable {}: staleness is {}, allowed where gradients meet every step: 0 ({})", v.name,
                 ps.staleness, kAsynchronous);
     }
+    if (ps.group.value_or(0) < 0)
+      bad_input("variable {}: group is {}, allowed: 0 or more, or none", v.name, *ps.group);
     check_compressor(ps.compressor, v);
     if (!is_cast(ps.compressor) && ps.compressor != Compressor::kNone) {
       bad_input("variable {}: compressor of a PSSynchronizer is {}, allowed: none, fp16, fp16-ef, bf16",

@@ -7,7 +7,7 @@
 #include "entrain/sync/slices.h"
 
 namespace entrain::sync {
-Dense::Dense(const plan::Message& message, transport::Transport& transport, collective::EventLoop& loop)
+Dense::Dense(const plan::Message& message, transport::Transport& transport, EventLoop& loop)
     : message_(message),
       transport_(transport),
       loop_(loop),

@@ -12,7 +12,7 @@ namespace entrain::sync {
 
 class Dense : public Synchronizer {
  public:
-  Dense(const plan::Message& message, transport::Transport& transport, collective::EventLoop& loop);
+  Dense(const plan::Message& message, transport::Transport& transport, EventLoop& loop);
   void start(transport::Tag tag, std::vector<torch::Tensor> gradients, Done done) override;
   int waiting_for() const override { return run_ ? run_->waiting_for() : -1; }
 
@@ -23,7 +23,7 @@ class Dense : public Synchronizer {
 
   const plan::Message& message_;
   transport::Transport& transport_;
-  collective::EventLoop& loop_;
+  EventLoop& loop_;
   collective::Program program_;
   std::vector<torch::Tensor> packed_;  // by slice: a copy where the slice does not lie together
   std::vector<torch::Tensor> errors_;  // by slice: what casting has not let through yet

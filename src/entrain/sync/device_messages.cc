@@ -4,7 +4,6 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <set>
 
 #include "entrain/sync/slices.h"
 
@@ -25,20 +24,27 @@ bool summable(const plan::Message& message, const graph::Graph& graph) {
 }  // namespace
 
 DeviceMessages::DeviceMessages(DeviceSum& sum, const plan::Plan& plan, const graph::Graph& graph)
-    : sum_(sum), plan_(plan), carried_(graph.variables.size(), true) {
+    : sum_(sum),
+      plan_(plan),
+      variables_(counts_of(variables_by_message(plan))),
+      carried_(graph.variables.size(), true) {
+  // A gradient is in one place: a message of another kind takes its variables along, and these their
+  // messages.
+  const auto members = variables_by_message(plan);
   std::vector<bool> carried(plan.messages.size());
-  for (size_t m = 0; m < plan.messages.size(); ++m) carried[m] = summable(plan.messages[m], graph);
-  // A gradient is in one place: a message of another kind keeps its variables' other messages from going this
-  // way.
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (size_t m = 0; m < plan.messages.size(); ++m) {
-      for (const auto& slice : plan.messages[m].slices) {
-        const auto v = static_cast<size_t>(slice.variable);
-        changed = changed || carried_[v] != (carried_[v] && carried[m]) ||
-                  carried[m] != (carried[m] && carried_[v]);
-        carried_[v] = carried_[v] && carried[m];
-        carried[m] = carried[m] && carried_[v];
+  std::vector<size_t> left_out;
+  for (size_t m = 0; m < plan.messages.size(); ++m) {
+    carried[m] = summable(plan.messages[m], graph);
+    if (!carried[m]) left_out.push_back(m);
+  }
+  while (!left_out.empty()) {
+    const size_t m = left_out.back();
+    left_out.pop_back();
+    for (const size_t v : members[m]) {
+      carried_[v] = false;
+      for (const int other : plan.messages_of[v]) {
+        if (carried[other]) left_out.push_back(static_cast<size_t>(other));
+        carried[other] = false;
       }
     }
   }
@@ -58,12 +64,7 @@ void DeviceMessages::begin() {
   gradients_.assign(carried_.size(), {});
   done_.clear();
   done_.resize(plan_.messages.size());
-  missing_.clear();
-  for (const auto& message : plan_.messages) {
-    std::set<int> variables;
-    for (const auto& slice : message.slices) variables.insert(slice.variable);
-    missing_.push_back(static_cast<int>(variables.size()));
-  }
+  missing_ = variables_;
 }
 
 std::vector<size_t> DeviceMessages::ready(size_t v, torch::Tensor gradient) {

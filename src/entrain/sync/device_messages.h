@@ -36,6 +36,7 @@ class DeviceMessages {
 
   DeviceSum& sum_;
   const plan::Plan& plan_;
+  const std::vector<int> variables_;               // by message: how many
   std::vector<bool> carried_;                      // by variable
   std::vector<size_t> order_;                      // messages
   size_t next_ = 0;                                // of order_

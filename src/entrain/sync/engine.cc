@@ -1,12 +1,13 @@
 #include "entrain/sync/engine.h"
 
+#include <pthread.h>
 #include <torch/torch.h>
 
 #include <future>
-#include <set>
 #include <utility>
 
 #include "entrain/base/error.h"
+#include "entrain/sync/slices.h"
 
 namespace entrain::sync {
 namespace {
@@ -14,12 +15,6 @@ namespace {
 // step | message | (32 bits of the synchronizer's); the top bit is control traffic's.
 transport::Tag tag_of(int64_t step, size_t message) {
   return (static_cast<transport::Tag>(step) & 0x7fff) << 48 | static_cast<transport::Tag>(message) << 32;
-}
-
-std::set<int> variables_of(const plan::Message& message) {
-  std::set<int> variables;
-  for (const auto& slice : message.slices) variables.insert(slice.variable);
-  return variables;
 }
 
 }  // namespace
@@ -37,6 +32,7 @@ Engine::~Engine() {
 }
 
 void Engine::run() {
+  pthread_setname_np(pthread_self(), "entrain-sync");
   while (!loop_.stopped()) {
     if (!loop_.run_some(Deadline::after(timeout_s_)) && !loop_.stopped()) blame_silent_peer();
   }
@@ -51,6 +47,7 @@ void Engine::set_plan(plan::Plan plan, graph::Graph graph, std::vector<torch::Te
   loop_.post([&] {
     synchronizers_.clear();
     plan_ = std::move(plan);
+    members_ = variables_by_message(plan_);
     graph_ = std::move(graph);
     variables_ = std::move(variables);
     gradients_.assign(variables_.size(), {});
@@ -75,14 +72,13 @@ void Engine::begin(int64_t step) {
     complete_.clear();
     untaken_ = variables_.size();
     messages_under_way_ = plan_.messages.size();
+    gradients_missing_ = counts_of(members_);
   }
   loop_.post([this] {
-    gradients_missing_.clear();
     under_way_.assign(plan_.messages.size(), false);
-    for (size_t m = 0; m < plan_.messages.size(); ++m) {
-      gradients_missing_.push_back(static_cast<int>(variables_of(plan_.messages[m]).size()));
-      if (variables_.empty()) start_message(m);  // a server has no gradients to wait for
-    }
+    if (!variables_.empty()) return;
+    for (size_t m = 0; m < plan_.messages.size(); ++m)
+      start_message(m);  // a server has no gradients to wait for
   });
 }
 
@@ -112,10 +108,16 @@ void Engine::ready(size_t v) {
 
 void Engine::arrived(size_t v, torch::Tensor gradient) {
   gradients_[v] = std::move(gradient);
-  loop_.post([this, v] {
+  std::vector<size_t> complete;
+  {
+    const std::lock_guard lock(mutex_);
     for (const int m : plan_.messages_of[v]) {
-      if (--gradients_missing_[m] == 0) start_message(static_cast<size_t>(m));
+      if (--gradients_missing_[m] == 0) complete.push_back(static_cast<size_t>(m));
     }
+  }
+  if (complete.empty()) return;
+  loop_.post([this, complete = std::move(complete)] {
+    for (const size_t m : complete) start_message(m);
   });
 }
 
@@ -155,17 +157,19 @@ void Engine::message_done(size_t m, std::exception_ptr error) {
 }
 
 void Engine::finish_message(size_t m, std::exception_ptr error) {
+  bool awaited = false;
   {
     const std::lock_guard lock(mutex_);
     if (error && !error_) error_ = error;
     --messages_under_way_;
     if (!variables_.empty()) {
-      for (const int v : variables_of(plan_.messages[m])) {
-        if (--messages_left_[v] == 0) complete_.push_back(static_cast<size_t>(v));
+      for (const size_t v : members_[m]) {
+        if (--messages_left_[v] == 0) complete_.push_back(v);
       }
     }
+    awaited = error_ || (awaited_ != nullptr && (*awaited_)());
   }
-  changed_.notify_all();
+  if (awaited) changed_.notify_all();  // nobody is woken for another variable than the one waited for
 }
 
 // Nothing has moved for timeout_s. Only what is under way can be late: a message that has
@@ -182,23 +186,21 @@ void Engine::blame_silent_peer() {
 }
 
 void Engine::wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& until) {
+  awaited_ = &until;
   changed_.wait(lock, [&] { return error_ || until(); });
+  awaited_ = nullptr;
   if (error_) std::rethrow_exception(error_);
 }
 
 int Engine::take_any() {
   std::unique_lock lock(mutex_);
   if (untaken_ == 0) return -1;
-  size_t v = 0;
-  const auto found = [&] {
-    while (!complete_.empty()) {
-      v = complete_.front();
-      complete_.pop_front();
-      if (!taken_[v]) return true;
-    }
-    return false;
-  };
-  wait(lock, found);
+  wait(lock, [&] {
+    while (!complete_.empty() && taken_[complete_.front()]) complete_.pop_front();
+    return !complete_.empty();
+  });
+  const size_t v = complete_.front();
+  complete_.pop_front();
   taken_[v] = true;
   --untaken_;
   lock.unlock();

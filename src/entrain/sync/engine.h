@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "entrain/collective/event_loop.h"
+#include "entrain/base/event_loop.h"
 #include "entrain/plan/plan.h"
 #include "entrain/sync/device_messages.h"
 #include "entrain/sync/device_sum.h"
@@ -75,10 +75,11 @@ class Engine {
 
   transport::Transport& transport_;
   double timeout_s_;
-  collective::EventLoop loop_;
+  EventLoop loop_;
 
   // Set between steps.
   plan::Plan plan_;
+  std::vector<std::vector<size_t>> members_;  // by message: its variables
   graph::Graph graph_;
   std::vector<torch::Tensor> variables_;
   std::vector<std::unique_ptr<Synchronizer>> synchronizers_;  // by message
@@ -88,17 +89,19 @@ class Engine {
   std::vector<torch::Tensor> gradients_;
 
   // The loop thread's own.
-  std::vector<int> gradients_missing_;  // by message
-  std::vector<bool> under_way_;         // by message
+  std::vector<bool> under_way_;  // by message
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<int> messages_left_;  // by variable                  guarded by mutex_
-  std::vector<bool> taken_;         // by variable                  guarded by mutex_
-  std::deque<size_t> complete_;     // to be taken, some were       guarded by mutex_
-  size_t untaken_ = 0;              //                              guarded by mutex_
-  size_t messages_under_way_ = 0;   // of the step, started or not  guarded by mutex_
-  std::exception_ptr error_;        // the first                    guarded by mutex_
+  // Guarded by mutex_:
+  std::vector<int> gradients_missing_;              // by message
+  std::vector<int> messages_left_;                  // by variable
+  std::vector<bool> taken_;                         // by variable
+  std::deque<size_t> complete_;                     // to be taken, some were
+  size_t untaken_ = 0;                              // variables
+  size_t messages_under_way_ = 0;                   // of the step, started or not
+  std::exception_ptr error_;                        // the first
+  const std::function<bool()>* awaited_ = nullptr;  // by the one who waits
 
   std::unique_ptr<Staging> staging_;  // once there is a gradient of an accelerator
   std::unique_ptr<DeviceSum> device_sum_;

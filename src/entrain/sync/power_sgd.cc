@@ -44,7 +44,7 @@ int64_t total(const std::vector<std::vector<int64_t>>& shapes) {
 }  // namespace
 
 PowerSgd::PowerSgd(const plan::Message& message, const graph::Graph& graph, transport::Transport& transport,
-                   collective::EventLoop& loop)
+                   EventLoop& loop)
     : message_(message),
       transport_(transport),
       loop_(loop),

@@ -20,7 +20,7 @@ namespace entrain::sync {
 class PowerSgd : public Synchronizer {
  public:
   PowerSgd(const plan::Message& message, const graph::Graph& graph, transport::Transport& transport,
-           collective::EventLoop& loop);
+           EventLoop& loop);
   void start(transport::Tag tag, std::vector<torch::Tensor> gradients, Done done) override;
   int waiting_for() const override { return run_ ? run_->waiting_for() : -1; }
 
@@ -41,7 +41,7 @@ class PowerSgd : public Synchronizer {
 
   const plan::Message& message_;
   transport::Transport& transport_;
-  collective::EventLoop& loop_;
+  EventLoop& loop_;
   collective::Program program_;
   std::vector<Part> parts_;
   std::vector<torch::Tensor> p_;  // of the step, by part: orthonormal

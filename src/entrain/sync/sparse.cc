@@ -16,7 +16,7 @@ size_t place_of(int rank, const std::vector<int>& workers) {
 }  // namespace
 
 SparseExchange::SparseExchange(const plan::Message& message, const plan::Plan& plan, graph::Variable variable,
-                               transport::Transport& transport, collective::EventLoop& loop)
+                               transport::Transport& transport, EventLoop& loop)
     : message_(message),
       workers_(plan.workers),
       variable_(std::move(variable)),

@@ -14,7 +14,7 @@ class SparseExchange : public Synchronizer {
  public:
   // `variable`: whose rows they are.
   SparseExchange(const plan::Message& message, const plan::Plan& plan, graph::Variable variable,
-                 transport::Transport& transport, collective::EventLoop& loop);
+                 transport::Transport& transport, EventLoop& loop);
   Rows rows() override { return std::move(result_); }
   int waiting_for() const override;
   void start(transport::Tag tag, std::vector<torch::Tensor> gradients, Done done) override;
@@ -39,7 +39,7 @@ class SparseExchange : public Synchronizer {
  private:
   void finish_one(std::exception_ptr error);
 
-  collective::EventLoop& loop_;
+  EventLoop& loop_;
   bool trains_;
   transport::Tag tag_ = 0;
   Done done_;

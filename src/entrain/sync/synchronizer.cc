@@ -10,7 +10,7 @@ namespace entrain::sync {
 
 std::unique_ptr<Synchronizer> make_synchronizer(const plan::Message& message, const plan::Plan& plan,
                                                 const graph::Graph& graph, transport::Transport& transport,
-                                                collective::EventLoop& loop) {
+                                                EventLoop& loop) {
   const graph::Variable& first = graph.variables[message.slices.front().variable];
   switch (message.exchange) {
     case plan::Exchange::kSparseServer:

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "entrain/collective/event_loop.h"
+#include "entrain/base/event_loop.h"
 #include "entrain/plan/plan.h"
 #include "entrain/sync/sparse_rows.h"
 #include "entrain/transport/transport.h"
@@ -37,6 +37,6 @@ class Synchronizer {
 // `message`, `plan`, `transport` and `loop` outlive the synchronizer.
 std::unique_ptr<Synchronizer> make_synchronizer(const plan::Message& message, const plan::Plan& plan,
                                                 const graph::Graph& graph, transport::Transport& transport,
-                                                collective::EventLoop& loop);
+                                                EventLoop& loop);
 
 }  // namespace entrain::sync

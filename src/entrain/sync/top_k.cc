@@ -20,7 +20,7 @@ graph::Variable elements_of(const plan::Message& message) {
 }  // namespace
 
 TopK::TopK(const plan::Message& message, const plan::Plan& plan, transport::Transport& transport,
-           collective::EventLoop& loop)
+           EventLoop& loop)
     : SparseAllGather(message, plan, elements_of(message), transport, loop) {}
 
 Rows TopK::rows_of(const std::vector<torch::Tensor>& gradients) {

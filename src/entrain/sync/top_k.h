@@ -14,7 +14,7 @@ namespace entrain::sync {
 class TopK : public SparseAllGather {
  public:
   TopK(const plan::Message& message, const plan::Plan& plan, transport::Transport& transport,
-       collective::EventLoop& loop);
+       EventLoop& loop);
 
  private:
   Rows rows_of(const std::vector<torch::Tensor>& gradients) override;

@@ -14,11 +14,23 @@ namespace {
 
 constexpr int64_t kBatch = 33;  // cut unevenly by every M above 1
 
+struct CastImpl : torch::nn::Module {
+  explicit CastImpl(torch::ScalarType type) : to_type(type) {}
+  torch::Tensor forward(const torch::Tensor& x) { return x.to(to_type); }
+  torch::ScalarType to_type;
+};
+TORCH_MODULE(Cast);
+
 class Mlp : public models::Model {
  public:
-  Mlp() {
+  // The layers in the middle, and what they compute, are of type `middle`.
+  explicit Mlp(torch::ScalarType middle = torch::kFloat) {
     for (int i = 0; i < 16; ++i) {
-      modules_->push_back(torch::nn::Linear(12, 12));
+      if (i == 6 && middle != torch::kFloat) modules_->push_back(Cast(middle));
+      if (i == 10 && middle != torch::kFloat) modules_->push_back(Cast(torch::kFloat));
+      torch::nn::Linear linear(12, 12);
+      if (i >= 6 && i < 10) linear->to(middle);
+      modules_->push_back(linear);
       modules_->push_back(torch::nn::Tanh());
     }
     register_module("modules", modules_);
@@ -44,6 +56,8 @@ std::shared_ptr<models::Model> make(const std::string& name) {
   const models::TransformerOptions transformer{
       .layers = 14, .hidden = 16, .heads = 2, .vocabulary = 30, .sequence = 6};
   if (name == "mlp") return std::make_shared<Mlp>();
+  if (name == "mlp_with_doubles") return std::make_shared<Mlp>(torch::kDouble);
+  if (name == "mlp_with_bfloat16") return std::make_shared<Mlp>(torch::kBFloat16);
   if (name == "transformer_without_dropout") return models::make_transformer(transformer);
   if (name == "transformer") {
     auto options = transformer;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "entrain/graph/capture.h"
 #include "entrain/plan/plan.h"
 #include "entrain/strategy/builders/registry.h"
 #include "entrain/strategy/stored.h"
@@ -42,7 +43,7 @@ void ReplicaSync::settle() {
     graph::Variable variable;
     variable.name = name;
     variable.shape = tensor.sizes().vec();
-    variable.dtype = tensor.scalar_type() == torch::kDouble ? "float64" : "float32";
+    variable.dtype = graph::dtype_name(name, tensor.scalar_type());
     variable.sparse = tensor.grad().is_sparse();
     if (variable.sparse) variable.rows_per_step = tensor.grad()._nnz();
     variable.ready_order = count - 1 - v;

@@ -165,6 +165,7 @@ void Comparison::compare(Pair& pair, bool big) const {
     const auto& other = std::get<ParameterServer>(pair.base->synchronizer);
     note(!same_placement(*server, other), Aspect::kPlacement);
     note(server->local_replication != other.local_replication, Aspect::kLocalSums);
+    note(server->group != other.group, Aspect::kMergeGroups);  // all of one builder's numbering
     note(server->compressor != other.compressor, Aspect::kCompressor);
   } else if (const auto* reduce = std::get_if<AllReduce>(&pair.own->synchronizer)) {
     const auto& other = std::get<AllReduce>(pair.base->synchronizer);
@@ -294,6 +295,8 @@ Strategy Comparison::undone(Aspect aspect) const {
       server->destination = std::get<ParameterServer>(pair.base->synchronizer).destination;
     } else if (aspect == Aspect::kCompressor && server != nullptr) {
       server->compressor = std::get<ParameterServer>(pair.base->synchronizer).compressor;
+    } else if (aspect == Aspect::kMergeGroups && server != nullptr) {
+      server->group = std::get<ParameterServer>(pair.base->synchronizer).group;
     } else if (aspect == Aspect::kLocalSums) {
       server->local_replication = std::get<ParameterServer>(pair.base->synchronizer).local_replication;
     } else if (aspect == Aspect::kBigSynchronizers || aspect == Aspect::kSmallSynchronizers) {

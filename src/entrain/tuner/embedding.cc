@@ -49,6 +49,7 @@ struct Hash {
     add(s.destination);
     add(static_cast<uint64_t>(s.local_replication) | static_cast<uint64_t>(s.sync) << 1);
     add(static_cast<uint64_t>(s.staleness) | static_cast<uint64_t>(s.compressor) << 32);
+    if (s.group) add(static_cast<uint64_t>(*s.group));
   }
   void add(const strategy::AllReduce& s) {
     add(static_cast<uint64_t>(s.topology) | static_cast<uint64_t>(s.compressor) << 8);

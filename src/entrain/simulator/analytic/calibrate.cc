@@ -88,6 +88,12 @@ Calibration calibrate(const graph::Graph& graph, const cluster::Cluster& cluster
   return best;
 }
 
+Calibration calibrate(const dataset::Domain& domain) {
+  Calibration start;
+  start.least_segment = static_cast<double>(domain.settings.least_segment_bytes);
+  return calibrate(domain.graph, domain.cluster, calibration_runs(domain.trials), start);
+}
+
 std::vector<const dataset::Trial*> calibration_runs(const std::vector<dataset::Trial>& trials) {
   std::vector<const dataset::Trial*> runs;
   for (const char* builder : {"allreduce", "ps", "byteps"}) {

@@ -16,6 +16,9 @@ namespace entrain::simulator {
 Calibration calibrate(const graph::Graph& graph, const cluster::Cluster& cluster,
                       const std::vector<const dataset::Trial*>& runs, const Calibration& start = {});
 
+// Of a recorded domain, by the runs below, as its program cut messages then.
+Calibration calibrate(const dataset::Domain& domain);
+
 // The runs a calibration takes by default: the builders allreduce, ps and byteps, as far as `trials` has
 // them.
 std::vector<const dataset::Trial*> calibration_runs(const std::vector<dataset::Trial>& trials);

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "entrain/collective/executor.h"
+
 namespace entrain::simulator {
 namespace {
 
-constexpr double kSegmentBytes = 512 << 10;  // the executor's: a message moves on in pieces of this size
-constexpr double kBurstRate = 2.5e9;         // bytes per second past a full bucket
-constexpr double kNothing = 0.5;             // bytes: what rounding may leave
+constexpr double kBurstRate = 2.5e9;  // bytes per second past a full bucket
+constexpr double kNothing = 0.5;      // bytes: what rounding may leave
 constexpr int kAllSegments = -1;
 
 // One direction of a host's link: first come, first served. A shaper's bucket (a switch's buffer) that has
@@ -139,7 +140,10 @@ void Network::Run::start() {
   for (size_t i = 0; i < shipments->size(); ++i) {
     Shipment& s = (*shipments)[i];
     const double chunk = s.bytes / s.route->chunks;
-    segments.push_back(std::max(1, static_cast<int>(std::ceil(chunk / std::max(kSegmentBytes, grain)))));
+    const double segment = static_cast<double>(
+        collective::segment_size(static_cast<size_t>(s.bytes), static_cast<size_t>(s.route->chunks),
+                                 static_cast<size_t>(network->calibration_.least_segment)));
+    segments.push_back(std::max(1, static_cast<int>(std::ceil(chunk / std::max(segment, grain)))));
     first.push_back(static_cast<int>(missing.size()));
     for (int k = 0; k < segments.back(); ++k) {
       for (const Gate& gate : s.route->gates) missing.push_back(gate.needs);

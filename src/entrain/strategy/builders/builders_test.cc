@@ -134,6 +134,23 @@ TEST(Ps, ChoosesTheFastestHost) {
   EXPECT_TRUE(server("lab:2x1gbit/ranks=2").local_replication);
 }
 
+// 128 KiB are 32,768 floats.
+TEST(Ps, SmallVariablesTravelTogetherInReadyOrder) {
+  const graph::Graph g =
+      model({variable("e", {16}), variable("d", {16}), variable("large", {32768}), variable("c", {16}),
+             variable("b", {16384}), variable("a", {16384}), variable("users", {100, 8}, true)});
+  const Strategy s = build("ps", g, cluster::parse("lab:4x1gbit"));
+  const auto group = [&](const std::string& name) {
+    return std::get<ParameterServer>(config_of(s, name).parts[0].synchronizer).group;
+  };
+  EXPECT_TRUE(group("a"));
+  EXPECT_EQ(group("a"), group("b"));  // 128 KiB: full
+  EXPECT_TRUE(group("d"));
+  EXPECT_EQ(group("d"), group("e"));
+  EXPECT_NE(group("a"), group("d"));
+  for (const char* alone : {"users", "c", "large"}) EXPECT_FALSE(group(alone)) << alone;
+}
+
 TEST(PsLb, BalancesWithinTheLargestVariable) {
   for (const auto& g : {dense(), mixed()}) {
     const auto loads = load_by_server(build("ps-lb", g, cluster::parse("lab:3x1gbit")), g);

@@ -1,5 +1,8 @@
 // Every variable on one server: the host with the fastest link. Hosts without workers win ties, for a
-// worker's own traffic would share their link; then the first listed wins.
+// worker's own traffic would share their link; then the first listed wins. Small variables travel together: a
+// message costs more than their bytes.
+#include <algorithm>
+
 #include "entrain/strategy/builders/builders.h"
 #include "entrain/strategy/builders/parts.h"
 
@@ -13,9 +16,12 @@ Configs build_ps(const graph::Graph& graph, const cluster::Cluster& cluster, uin
     if (faster || (tie && host.server_only() && !server->server_only())) server = &host;
   }
   ParameterServer ps{server->address, has_shared_hosts(cluster), true, 0};
+  const std::vector<int> groups = merge_groups(graph, kServedRule);
   Configs configs;
-  for (const graph::Variable& v : graph.variables) {
-    configs.push_back(cut(v, 0, 1, [&](int64_t) { return ps; }));
+  for (size_t i = 0; i < graph.variables.size(); ++i) {
+    const bool alone = std::count(groups.begin(), groups.end(), groups[i]) == 1;
+    ps.group = alone ? std::nullopt : std::optional(groups[i]);
+    configs.push_back(cut(graph.variables[i], 0, 1, [&](int64_t) { return ps; }));
   }
   return configs;
 }

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "entrain/base/error.h"
+#include "entrain/base/wake.h"
 #include "entrain/transport/mpi/mpi_rank.h"
 
 namespace entrain::transport {
@@ -67,6 +68,7 @@ void MpiRank::start_mpi(int world) {
 
 // One round. False when there was nothing to do.
 bool MpiRank::progress() {
+  const WakeTogether together;
   bool worked = run_tasks();
   worked |= requests_.poll();
   for (int peer = 0; peer < size(); ++peer) {

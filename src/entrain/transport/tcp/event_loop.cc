@@ -1,4 +1,5 @@
 // TcpRank's I/O thread: waiting, reading, writing.
+#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
@@ -22,29 +23,35 @@ constexpr auto kPingInterval = std::chrono::seconds(1);
 }  // namespace
 
 void TcpRank::run() {
+  pthread_setname_np(pthread_self(), "entrain-tcp");
   constexpr int kMaxEvents = 64;
   epoll_event events[kMaxEvents];
-  while (true) {
-    run_tasks();
-    if (finished()) return;
-    const int n = ::epoll_wait(epoll_.get(), events, kMaxEvents, prepare_to_sleep());
+  for (int n = 0; !finished();) {
     {
-      std::lock_guard lock(mutex_);
-      sleeping_ = false;
+      const WakeTogether together;
+      on_events({events, static_cast<size_t>(n)});
+      run_tasks();
     }
-    for (int i = 0; i < n; ++i) {
-      if (events[i].data.ptr) {
-        on_event(*static_cast<Connection*>(events[i].data.ptr), events[i].events);
-      } else {
-        eventfd_t count;
-        ::eventfd_read(wakeup_.get(), &count);
-      }
-    }
-    resume_shaped();
-    send_pings();
-    check_deadlines();
-    check_lingering();
+    if (finished()) return;
+    n = std::max(0, ::epoll_wait(epoll_.get(), events, kMaxEvents, prepare_to_sleep()));
+    const std::lock_guard lock(mutex_);
+    sleeping_ = false;
   }
+}
+
+void TcpRank::on_events(std::span<const epoll_event> events) {
+  for (const epoll_event& event : events) {
+    if (event.data.ptr) {
+      on_event(*static_cast<Connection*>(event.data.ptr), event.events);
+    } else {
+      eventfd_t count;
+      ::eventfd_read(doorbell_->eventfd.get(), &count);
+    }
+  }
+  resume_shaped();
+  send_pings();
+  check_deadlines();
+  check_lingering();
 }
 
 void TcpRank::run_tasks() {
@@ -184,6 +191,7 @@ void TcpRank::on_frame(Connection& c) {
       break;
   }
   complete(std::exchange(c.incoming, nullptr));
+  if (c.header.length >= kWorthWaking) WakeTogether::now();
 }
 
 void TcpRank::refill(Connection& c) {

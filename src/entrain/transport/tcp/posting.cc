@@ -10,13 +10,13 @@ namespace entrain::transport {
 TcpRank::TcpRank(int rank, std::vector<Peer> peers, double shape_gbit)
     : ThreadedRank(rank, static_cast<int>(peers.size()), Wake::kForWork),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-      wakeup_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       queues_(peers.size()),
       ingress_(shape_gbit),
       egress_(shape_gbit) {
-  if (!epoll_ || !wakeup_) fail_errno("cannot create an epoll instance");
+  doorbell_->eventfd = Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!epoll_ || !doorbell_->eventfd) fail_errno("cannot create an epoll instance");
   epoll_event event{.events = EPOLLIN, .data = {.ptr = nullptr}};
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wakeup_.get(), &event);
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, doorbell_->eventfd.get(), &event);
   for (size_t i = 0; i < peers.size(); ++i) {
     auto c = std::make_unique<Connection>(*this, static_cast<int>(i));
     c->socket = std::move(peers[i].socket);
@@ -40,6 +40,7 @@ TcpRank::~TcpRank() {
 
 void TcpRank::post_send(int peer, Tag tag, std::vector<ConstBytes> data, SendOptions options, Done done) {
   check_peer(*this, peer, false);
+  const bool large = total_size(data) >= kWorthWaking;
   OutFrame frame;
   frame.header = {FrameType::kData, tag, total_size(data)};
   frame.data = std::move(data);
@@ -51,8 +52,11 @@ void TcpRank::post_send(int peer, Tag tag, std::vector<ConstBytes> data, SendOpt
   queues_[peer].emplace(options.priority, std::move(frame));
   dirty_.push_back(peer);
   wake(lock);
+  if (large) WakeTogether::now();
 }
 
-void TcpRank::notify() { ::eventfd_write(wakeup_.get(), 1); }
+void TcpRank::notify() { entrain::wake(doorbell_); }
+
+void TcpRank::Doorbell::wake() { ::eventfd_write(eventfd.get(), 1); }
 
 }  // namespace entrain::transport

@@ -6,16 +6,20 @@
 // failure.cc (the I/O thread: first failure, deadlines, closing).
 #pragma once
 
+#include <sys/epoll.h>
+
 #include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "entrain/base/wake.h"
 #include "entrain/transport/tcp/frame_reader.h"
 #include "entrain/transport/tcp/frame_writer.h"
 #include "entrain/transport/tcp/mesh.h"
@@ -69,6 +73,7 @@ class TcpRank final : public ThreadedRank {
 
   // event_loop.cc
   void run();
+  void on_events(std::span<const epoll_event> events);
   void run_tasks();
   int prepare_to_sleep();
   void on_event(Connection& c, uint32_t events);
@@ -100,8 +105,14 @@ class TcpRank final : public ThreadedRank {
   void check_lingering();
   bool finished() const;
 
+  // Ends the I/O thread's sleep; lives on while somebody is about to do so.
+  struct Doorbell final : Sleeper {
+    void wake() override;
+    Fd eventfd;
+  };
+
   Fd epoll_;
-  Fd wakeup_;  // eventfd
+  const std::shared_ptr<Doorbell> doorbell_ = std::make_shared<Doorbell>();
   // By peer; key: priority, equal keys stay in order. Guarded by mutex_.
   std::vector<std::multimap<int, OutFrame>> queues_;
 
