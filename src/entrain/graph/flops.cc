@@ -51,15 +51,23 @@ double convolution(Inputs inputs) {
   return per_element * elements;
 }
 
-// A fused recurrent layer (input: T x B x ..., a list of weights): one product per weight matrix and token.
+// A fused recurrent layer (input: T x B x ..., then weights, a list or one by one): one product per weight
+// matrix and token.
 double recurrent(Inputs inputs) {
-  if (!tensors(inputs, 0, 1) || inputs[0].toTensor().dim() != 3 || !inputs[1].isTensorList()) return 0;
-  const at::Tensor& input = inputs[0].toTensor();
-  double weights = 0;
-  for (const at::Tensor& weight : inputs[1].toTensorVector()) {
-    if (weight.dim() == 2) weights += static_cast<double>(weight.numel());
+  if (!tensors(inputs, 0, 1) || inputs[0].toTensor().dim() != 3) return 0;
+  constexpr size_t kMost = 4;  // mkldnn_rnn_layer's, one by one
+  std::vector<at::Tensor> weights;
+  if (inputs.size() > 1 && inputs[1].isTensorList()) {
+    weights = inputs[1].toTensorVector();
+  } else {
+    for (size_t i = 1; i <= kMost && tensors(inputs, i, 1); ++i) weights.push_back(inputs[i].toTensor());
   }
-  return 2.0 * static_cast<double>(input.size(0) * input.size(1)) * weights;
+  double elements = 0;
+  for (const at::Tensor& weight : weights) {
+    if (weight.dim() == 2) elements += static_cast<double>(weight.numel());
+  }
+  const at::Tensor& input = inputs[0].toTensor();
+  return 2.0 * static_cast<double>(input.size(0) * input.size(1)) * elements;
 }
 
 // Q K^T and its product with V, (..., L, d), (..., S, d), (..., S, d): 4 L S d for each head.
@@ -79,7 +87,7 @@ double forward_flops(const at::RecordFunction& op) {
   if (name == "addmm" || name == "baddbmm" || name == "addmv" || name == "addbmm")
     return product(op.inputs(), 1);
   if (name == "convolution" || name == "_convolution") return convolution(op.inputs());
-  if (name == "_cudnn_rnn") return recurrent(op.inputs());
+  if (name == "_cudnn_rnn" || name == "mkldnn_rnn_layer") return recurrent(op.inputs());
   if (name.starts_with("_scaled_dot_product")) return attention(op.inputs());
   return 0;
 }
