@@ -174,7 +174,8 @@ bool ApartTraining::to_stop(int64_t step) {
   const bool enough = options_.seconds > 0 && wall() >= options_.seconds;
   if (!synchronous_) return enough || stop_was_requested();
   if (step % settings_.period != 0) return false;
-  return captain_.word(false, enough) == Word::kStop;
+  const bool last = step + settings_.period >= options_.steps;
+  return captain_.word(false, enough, last) == Word::kStop;
 }
 
 double ApartTraining::progress(int64_t step) const {
