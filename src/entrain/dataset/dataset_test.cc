@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "entrain/base/error.h"
 #include "entrain/dataset/record.h"
@@ -83,6 +84,17 @@ TEST(Dataset, ARecordOfAHundredPartsTakesAFewKilobytes) {
   trial.strategy = strategy::build("byteps", domain.graph, domain.cluster);
   ASSERT_GT(trial.strategy.variables[0].parts.size(), 90u);
   EXPECT_LT(line_of(domain.name, trial).size(), 10'000u);
+}
+
+// The shipped data set does not say how its messages were cut.
+TEST(Dataset, WithoutASegmentSizeItIsThatOfItsTime) {
+  Domain domain = small_domain("ncf", "lab:4x1gbit");
+  domain.settings.least_segment_bytes = 1234;
+  const std::string line = line_of(domain);
+  EXPECT_EQ(std::get<Domain>(parse_line(line)).settings.least_segment_bytes, 1234);
+  auto json = nlohmann::json::parse(line);
+  json["settings"].erase("least_segment_bytes");
+  EXPECT_EQ(std::get<Domain>(parse_line(json.dump())).settings.least_segment_bytes, 512 << 10);
 }
 
 TEST(Dataset, LogWithACutOffLastLineLosesOnlyThatLine) {

@@ -26,7 +26,7 @@ void TcpRank::run() {
   pthread_setname_np(pthread_self(), "entrain-tcp");
   constexpr int kMaxEvents = 64;
   epoll_event events[kMaxEvents];
-  for (int n = 0; !finished();) {
+  for (int n = 0;;) {
     {
       const WakeTogether together;
       on_events({events, static_cast<size_t>(n)});
