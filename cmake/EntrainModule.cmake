@@ -40,8 +40,12 @@ function(entrain_test NAME)
     add_test(NAME ${NAME} COMMAND ${NAME}_test)
     set_tests_properties(${NAME} PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT})
   else()
+    # The kernel gives a namespace's number anew: tests that make some run one by one.
+    if(T_LABELS STREQUAL lab)
+      set(lock RESOURCE_LOCK namespaces)
+    endif()
     gtest_discover_tests(${NAME}_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-                         PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT})
+                         PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT} ${lock})
   endif()
 endfunction()
 
