@@ -4,7 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <iterator>
+#include <span>
 #include <sstream>
 
 #include "entrain/base/error.h"
@@ -34,9 +37,11 @@ constexpr double kBucketBytes = 128 * 1024;
 constexpr double kQueueSeconds = 0.015;
 constexpr double kQueueBytes = 2e6;
 
-// Every program in a lab gets the same congestion control, whatever the machine prefers: cubic is
-// Linux's own default, and bbr was slower in single runs at 10 Gbit/s and where fast and slow hosts meet.
-constexpr const char* kCongestionControl = "cubic";
+// Every program in a lab gets the same congestion control, whatever the machine prefers: cubic is Linux's own
+// default, reno is what every namespace may use (a machine that prefers another may keep cubic for itself),
+// and over links this short both are the same. bbr stops for 200 ms in every 10 s to see the shortest
+// round trip, and was slower at 10 Gbit/s and where fast and slow hosts meet.
+constexpr std::array<const char*, 2> kCongestionControls = {"cubic", "reno"};
 
 std::vector<std::string> shape_command(const std::string& device, double gbit) {
   const double bytes_per_s = gbit * 1e9 / 8;
@@ -47,13 +52,17 @@ std::vector<std::string> shape_command(const std::string& device, double gbit) {
       fmt::format("tc qdisc add dev {} root tbf rate {} burst {} limit {}", device, rate, burst, limit));
 }
 
-// A setting of the namespace that the calling thread is in. One that this kernel lacks is no error.
-void set_sysctl(const std::string& name, const std::string& value) {
-  const OwnedFd fd(open(("/proc/sys/net/" + name).c_str(), O_WRONLY | O_CLOEXEC));
-  if (fd.get() < 0 || write(fd.get(), value.data(), value.size()) < 0) {
-    log_debug("lab: net.{} stays as it is", name);
+// Sets `name` of the namespace that the calling thread is in to the first of `values` that it takes. One that
+// this kernel lacks is no error.
+void set_sysctl(const std::string& name, std::span<const char* const> values) {
+  for (const char* value : values) {
+    const OwnedFd fd(open(("/proc/sys/net/" + name).c_str(), O_WRONLY | O_CLOEXEC));
+    if (fd.get() >= 0 && write(fd.get(), value, strlen(value)) > 0) return;
   }
+  log_debug("lab: net.{} stays as it is", name);
 }
+
+void disable_ipv6() { set_sysctl("ipv6/conf/default/disable_ipv6", std::array{"1"}); }
 
 std::string port_name(int host) { return fmt::format("p{}", host); }
 
@@ -98,7 +107,7 @@ Lab::Lab(const cluster::Cluster& cluster, LabMode mode) : mode_(mode) {
 
 void Lab::build() {
   switch_.push_back(NetworkNamespace::create());
-  switch_[0].run([] { set_sysctl("ipv6/conf/default/disable_ipv6", "1"); });
+  switch_[0].run(disable_ipv6);
   switch_[0].command(words("ip link add br0 type bridge forward_delay 0 mcast_snooping 0"));
   switch_[0].command(words("ip link set br0 up"));
   for (int host = 0; host < hosts(); ++host) add_host(host);
@@ -110,8 +119,8 @@ void Lab::add_host(int host) {
   const auto& outside = switch_[0];
   const std::string port = port_name(host);
   inside.run([] {
-    set_sysctl("ipv6/conf/default/disable_ipv6", "1");
-    set_sysctl("ipv4/tcp_congestion_control", kCongestionControl);
+    disable_ipv6();
+    set_sysctl("ipv4/tcp_congestion_control", kCongestionControls);
   });
   outside.command(
       words(fmt::format("ip link add {} type veth peer name eth0 netns /proc/self/fd/{}", port, inside.fd())),

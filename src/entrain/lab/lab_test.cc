@@ -136,6 +136,17 @@ TEST(Lab, ACutHostHearsNothingUntilRestored) {
   EXPECT_EQ(poll(&item, 1, 20000), 1);  // TCP sends it again
 }
 
+TEST(Lab, EveryHostHasTheSameCongestionControlWhateverTheMachinePrefers) {
+  std::string skip;
+  const auto lab = namespace_lab(1, skip);
+  if (!lab) GTEST_SKIP() << skip;
+  for (const int host : {0, 1}) {
+    std::string control;
+    lab->run_in(host, [&] { control = read_file("/proc/sys/net/ipv4/tcp_congestion_control"); });
+    EXPECT_TRUE(control == "cubic\n" || control == "reno\n") << control;
+  }
+}
+
 TEST(Lab, RunInRethrows) {
   std::string skip;
   const auto lab = namespace_lab(1, skip);
