@@ -69,6 +69,7 @@ void AutoPilot::start_tune(const graph::Graph& graph) {
   tune.trials = static_cast<int>(std::clamp<int64_t>(affordable - 18, 4, 50));
   if (affordable < 16) tune.builders = {"allreduce", "ps", "partitioned-ps", "byteps"};
   tune.finalists = 2;
+  tune.confirm_rounds = 2;
   tune.search.seed = options_.seed + static_cast<uint64_t>(tunes_);
   tune.search.evaluations = 2000;  // it shares the machine with training
   tuner::Guide guide;

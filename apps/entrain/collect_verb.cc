@@ -212,7 +212,7 @@ void add_dataset_collect(CLI::App& dataset, Action& action) {
   verb->add_option("--compute", c->job.compute, "real, or replay:FILE (a profiled graph)")
       ->capture_default_str();
   verb->add_option("--steps", c->measure.least, "Least measured steps of a trial")->capture_default_str();
-  verb->add_option("--most-steps", c->measure.most, "Most, while the steps are not steady")
+  verb->add_option("--most-steps", c->measure.most, "Most, while short steps are not steady")
       ->capture_default_str();
   verb->add_option("--machine", c->machine, "Words about the machine for the record");
   verb->add_option("--seed", c->job.seed, "Seed of parameters, data and strategies")->capture_default_str();

@@ -137,6 +137,7 @@ nlohmann::json to_json(const tuner::TuneResult& r, const dataset::Domain& domain
                          {"best_step_time_s", r.best_s},
                          {"best_baseline", r.best_baseline},
                          {"best_baseline_step_time_s", r.baseline_s},
+                         {"best_is_baseline", r.is_baseline},
                          {"speedup", r.speedup},
                          {"hit_rate", r.hit_rate},
                          {"trials", r.trials},
@@ -146,11 +147,8 @@ nlohmann::json to_json(const tuner::TuneResult& r, const dataset::Domain& domain
                          {"speedup_possible", r.baseline_s / bound.seconds},
                          {"strategy", (command.out / "best.json").string()},
                          {"interrupted", interrupted != 0}};
-  for (const auto& b : r.baselines) {
-    const double seconds =
-        b.name == r.best_baseline ? r.baseline_s : b.seconds;  // measured beside the tuned one
-    json["baselines"].push_back({{"name", b.name}, {"step_time_s", seconds}});
-  }
+  for (const auto& b : r.baselines)
+    json["baselines"].push_back({{"name", b.name}, {"step_time_s", b.seconds}});
   for (const auto& p : r.curve)
     json["curve"].push_back({{"trial", p.k}, {"improvement", p.improvement}, {"hit_rate", p.hit_rate}});
   const double price = tuner::price_per_hour(domain.cluster);
@@ -174,7 +172,10 @@ void print_table(const nlohmann::json& j) {
              j["cluster"].get<std::string>(), j["batch_size"].get<int64_t>(), j["trials"].get<int>(),
              100 * j["hit_rate"].get<double>());
   fmt::print("{:<24} {:>10} {:>9}\n", "strategy", "step", "against");
-  fmt::print("{:<24} {:>10}\n", "tuned", format_seconds(best));
+  const auto baseline = j["best_baseline"].get<std::string>();
+  fmt::print("{:<24} {:>10}\n",
+             j["best_is_baseline"].get<bool>() ? "tuned: " + baseline + " itself" : "tuned",
+             format_seconds(best));
   for (const auto& b : j["baselines"]) {
     const double s = b["step_time_s"].get<double>();
     fmt::print("{:<24} {:>10} {:>8.2f}x\n", b["name"].get<std::string>(), format_seconds(s), s / best);
@@ -185,12 +186,12 @@ void print_table(const nlohmann::json& j) {
       "hosts: {} over {}.\n",
       format_seconds(j["compute_s"].get<double>()), format_seconds(j["bound_s"].get<double>()),
       possible > 1 ? fmt::format("{:.2f}x is the most possible", possible) : "nothing is to be gained",
-      j["best_baseline"].get<std::string>());
+      baseline);
   if (j.contains("money")) {
     fmt::print("{:.0f} iterations: {:.2f} with {}, {:.2f} tuned, {:.2f} for the trials; saved {:.2f}\n",
-               j["money"]["iterations"].get<double>(), j["money"]["before"].get<double>(),
-               j["best_baseline"].get<std::string>(), j["money"]["after"].get<double>(),
-               j["money"]["tuning"].get<double>(), j["money"]["saved"].get<double>());
+               j["money"]["iterations"].get<double>(), j["money"]["before"].get<double>(), baseline,
+               j["money"]["after"].get<double>(), j["money"]["tuning"].get<double>(),
+               j["money"]["saved"].get<double>());
   }
   fmt::print("written to {}; train with --strategy {}\n", j["strategy"].get<std::string>(),
              j["strategy"].get<std::string>());
@@ -312,7 +313,7 @@ void add_tune(CLI::App& app, Action& action) {
   verb->add_option("--steps", c->measure.least, "Least measured steps of a trial")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  verb->add_option("--most-steps", c->measure.most, "Most, while the steps are not steady")
+  verb->add_option("--most-steps", c->measure.most, "Most, while short steps are not steady")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   verb->add_option("--seed", c->job.seed, "Seed of parameters, data and search")->capture_default_str();

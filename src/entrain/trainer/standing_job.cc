@@ -2,7 +2,9 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 
 #include "entrain/base/error.h"
@@ -156,10 +158,16 @@ Measurement StandingJob::measure(const strategy::Strategy& strategy, const Measu
     result.over_deadline = result.seconds.front() > options.deadline_s;
     if (result.over_deadline) return result;
   }
-  while (static_cast<int64_t>(result.seconds.size()) < options.most) {
-    const auto done = static_cast<int64_t>(result.seconds.size());
-    measure_more(done < options.least ? options.least - done : std::min<int64_t>(3, options.most - done));
-    if (is_steady(result.seconds, options.steady)) break;
+  const auto done = [&] { return static_cast<int64_t>(result.seconds.size()); };
+  const auto enough = [&] {
+    if (done() < options.least) return false;
+    if (done() >= options.most || is_steady(result.seconds, options.steady)) return true;
+    const double total = std::accumulate(result.seconds.begin(), result.seconds.end(), 0.0);
+    return done() >= options.unsteady && total >= options.unsteady_s;
+  };
+  while (!enough()) {
+    const int64_t more = done() < options.least ? options.least - done() : std::max<int64_t>(3, done() / 2);
+    measure_more(std::min(more, std::max(options.least, options.most) - done()));
   }
   return result;
 }

@@ -16,23 +16,33 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Ids are only names: the same strategy may have been run under another.
 bool same(const Trial& a, const Trial& b) { return a.strategy.variables == b.strategy.variables; }
 
-// Median of all steps of confirming trials of the same strategy; infinity when there is none.
-double confirmed(const std::vector<Trial>& trials, const Trial& of) {
-  std::vector<double> seconds;
+// What the final round says of a strategy.
+struct Confirmed {
+  double median_s = kInfinity;  // of all its steps; infinity: it was not in that round
+  double fastest_s = kInfinity, slowest_s = kInfinity;  // of its trials
+};
+
+Confirmed confirmed(const std::vector<Trial>& trials, const Trial& of) {
+  std::vector<double> steps, medians;
   for (const Trial& trial : trials) {
     if (trial.origin != kConfirmOrigin || !trial.ok() || !same(trial, of)) continue;
-    seconds.insert(seconds.end(), trial.seconds.begin(), trial.seconds.end());
+    steps.insert(steps.end(), trial.seconds.begin(), trial.seconds.end());
+    medians.push_back(trial.step_s());
   }
-  return seconds.empty() ? kInfinity : median(std::move(seconds));
+  if (medians.empty()) return {};
+  const auto [fastest, slowest] = std::minmax_element(medians.begin(), medians.end());
+  return {median(std::move(steps)), *fastest, *slowest};
 }
 
-const Trial* best_builder(const std::vector<Trial>& trials) {
-  const Trial* best = nullptr;
+// Builders that ran, by their first trials.
+std::vector<const Trial*> builders_by_time(const std::vector<Trial>& trials) {
+  std::vector<const Trial*> builders;
   for (const Trial& trial : trials) {
-    if (trial.origin != kBuilderOrigin || !trial.ok()) continue;
-    if (best == nullptr || trial.step_s() < best->step_s()) best = &trial;
+    if (trial.origin == kBuilderOrigin && trial.ok()) builders.push_back(&trial);
   }
-  return best;
+  std::stable_sort(builders.begin(), builders.end(),
+                   [](const Trial* a, const Trial* b) { return a->step_s() < b->step_s(); });
+  return builders;
 }
 
 std::vector<CurvePoint> curve_of(const std::vector<Trial>& trials, double baseline_s) {
@@ -63,47 +73,55 @@ std::vector<size_t> finalists(const std::vector<Trial>& trials, int count) {
   for (size_t i = 0; i < trials.size(); ++i) {
     if (is_proposed(trials[i]) && trials[i].ok()) order.push_back(i);
   }
-  const Trial* builder = best_builder(trials);
-  if (order.empty() || builder == nullptr) return {};
+  auto builders = builders_by_time(trials);
+  if (order.empty() || builders.empty()) return {};
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return trials[a].step_s() < trials[b].step_s(); });
   order.resize(std::min(order.size(), static_cast<size_t>(std::max(count, 0))));
-  order.push_back(static_cast<size_t>(builder - trials.data()));
+  builders.resize(std::min<size_t>(builders.size(), kFinalBuilders));
+  for (const Trial* builder : builders) order.push_back(static_cast<size_t>(builder - trials.data()));
   return order;
 }
 
 TuneResult summarize(const std::vector<Trial>& trials) {
-  const Trial* builder = best_builder(trials);
-  if (builder == nullptr) {
+  const auto builders = builders_by_time(trials);
+  if (builders.empty()) {
     const auto failed = std::find_if(trials.begin(), trials.end(), [](const Trial& t) { return !t.ok(); });
     fail("no builder's strategy has been measured{}", failed == trials.end() ? "" : ": " + failed->error);
   }
   TuneResult result;
-  result.best_baseline = builder->strategy.id;
-  const double builder_again = confirmed(trials, *builder);
-  result.baseline_s = builder_again < kInfinity ? builder_again : builder->step_s();
-
-  const Trial* best = nullptr;
-  double best_s = kInfinity;
-  for (const Trial& trial : trials) {
-    if (!trial.ok()) continue;
-    if (is_proposed(trial)) {
-      const double seconds = builder_again < kInfinity ? confirmed(trials, trial) : trial.step_s();
-      if (seconds < best_s) {
-        best = &trial;
-        best_s = seconds;
-      }
-    } else if (trial.origin == kBuilderOrigin) {
-      result.baselines.push_back({trial.strategy.id, trial.step_s()});
-    }
+  for (const Trial* b : builders) {
+    const double again = confirmed(trials, *b).median_s;
+    result.baselines.push_back({b->strategy.id, again < kInfinity ? again : b->step_s()});
   }
-  result.is_baseline = best == nullptr || best_s >= result.baseline_s;
-  result.best = result.is_baseline ? builder->strategy : best->strategy;
-  result.best_s = result.is_baseline ? result.baseline_s : best_s;
-  result.speedup = result.baseline_s / result.best_s;
-
   std::stable_sort(result.baselines.begin(), result.baselines.end(),
                    [](const Standing& a, const Standing& b) { return a.seconds < b.seconds; });
+  const Trial* builder =
+      *std::min_element(builders.begin(), builders.end(), [&](const Trial* a, const Trial* b) {
+        return confirmed(trials, *a).median_s < confirmed(trials, *b).median_s;
+      });
+  const Confirmed builder_again = confirmed(trials, *builder);
+  const bool had_final_round = builder_again.median_s < kInfinity;
+  result.best_baseline = builder->strategy.id;
+  result.baseline_s = had_final_round ? builder_again.median_s : builder->step_s();
+
+  const Trial* best = builder;
+  double best_s = result.baseline_s;
+  for (const Trial& trial : trials) {
+    if (!trial.ok() || !is_proposed(trial)) continue;
+    const Confirmed again = confirmed(trials, trial);
+    if (had_final_round && again.slowest_s >= builder_again.fastest_s) continue;  // as fast, for all we know
+    const double seconds = had_final_round ? again.median_s : trial.step_s();
+    if (seconds < best_s) {
+      best = &trial;
+      best_s = seconds;
+    }
+  }
+  result.is_baseline = best == builder;
+  result.best = best->strategy;
+  result.best_s = best_s;
+  result.speedup = result.baseline_s / result.best_s;
+
   std::vector<double> pooled = builder->seconds;  // its first run and the final round
   for (const Trial& trial : trials) {
     if (!trial.ok()) ++result.failed;

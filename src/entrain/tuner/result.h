@@ -37,15 +37,19 @@ struct TuneResult {
   int trials = 0;  // proposed ones, failed ones too
   int failed = 0;  // of all
   std::vector<CurvePoint> curve;
-  std::vector<Standing> baselines;  // builders that ran, fastest first
+  std::vector<Standing> baselines;  // builders that ran, fastest first; those of the final round by it
 };
 
+// How many builders join the final round: the first one may have been lucky too.
+inline constexpr int kFinalBuilders = 2;
+
 // The candidates for the final round: the `count` proposed strategies with the least step time, best first,
-// then the best builder. Indices into trials; empty without an ok builder or proposal.
+// then the best builders. Indices into trials; empty without an ok builder or proposal.
 std::vector<size_t> finalists(const std::vector<dataset::Trial>& trials, int count);
 
 // The strategy is chosen among the finalists by their confirming trials alone, for the best of many noisy
-// trials is lucky; where there are none, by the trials themselves. Throws Error when no builder ran.
+// trials is lucky: a proposed one when the slowest of its trials was faster than the best builder's fastest.
+// Where there are none, by the trials themselves. Throws Error when no builder ran.
 TuneResult summarize(const std::vector<dataset::Trial>& trials);
 
 }  // namespace entrain::tuner

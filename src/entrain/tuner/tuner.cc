@@ -69,8 +69,7 @@ bool Tuner::may_search() const {
   if (proposed_ >= options_.trials) return false;
   if (options_.minutes <= 0 || reported_ == 0) return true;
   const double spent = options_.now() - start_s_;
-  const double final_round = (options_.finalists + 1) * options_.confirm_rounds * spent / reported_;
-  return spent + final_round < options_.minutes * 60;
+  return spent + final_trials() * spent / reported_ < options_.minutes * 60;
 }
 
 std::optional<Task> Tuner::next() {
@@ -130,12 +129,11 @@ TuneProgress Tuner::progress() const {
   p.phase = phase_;
   p.done = static_cast<int>(trials_.size());
   const int waiting = static_cast<int>(queue_.size());
-  const int final_round = options_.confirm_rounds * (options_.finalists + 1);
   if (phase_ == Phase::kConfirm) {
     p.total = p.done + waiting;
   } else {
     const int builders = phase_ == Phase::kBuilders ? waiting : 0;
-    p.total = p.done + builders + std::max(0, options_.trials - proposed_) + final_round;
+    p.total = p.done + builders + std::max(0, options_.trials - proposed_) + final_trials();
   }
   double builder = std::numeric_limits<double>::infinity(), best = builder;
   int ok = 0, hits = 0;

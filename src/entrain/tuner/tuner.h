@@ -18,8 +18,8 @@ struct TuneOptions {
   int trials = 50;                    // proposed ones; builders and the final round come on top
   double minutes = 0;                 // 0: no limit. The final round is kept time for
   std::vector<std::string> builders;  // names; empty: all
-  int finalists = 3;                  // proposed strategies in the final round; the best builder joins them
-  int confirm_rounds = 2;             // 0: no final round
+  int finalists = 3;                  // proposed strategies in the final round; the best builders join them
+  int confirm_rounds = 3;             // 0: no final round
   double deadline_s = 120;            // of a trial
   SearchOptions search;
   std::function<double()> now;  // seconds; empty: a steady clock
@@ -67,6 +67,7 @@ class Tuner {
   void resume(const std::vector<dataset::Trial>& earlier);
   bool may_search() const;  // in trials and time
   void plan_final_round();
+  int final_trials() const { return options_.confirm_rounds * (options_.finalists + kFinalBuilders); }
 
   const dataset::Domain& domain_;
   TuneOptions options_;

@@ -21,6 +21,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr int kBuilders = 10;
+constexpr size_t kFinalRound = 15;  // three proposals and two builders, three times
 
 class TuneTest : public ::testing::Test {
  protected:
@@ -58,7 +59,7 @@ class TuneTest : public ::testing::Test {
 TEST_F(TuneTest, RunsBuildersThenProposalsThenTheFinalRound) {
   const TuneResult result = run(runner, options());
   const std::vector<Trial> trials = logged();
-  ASSERT_EQ(trials.size(), kBuilders + 12u + 8u);
+  ASSERT_EQ(trials.size(), kBuilders + 12u + kFinalRound);
   std::vector<std::string> builders;
   for (size_t i = 0; i < trials.size(); ++i) {
     EXPECT_EQ(trials[i].number, static_cast<int>(i));
@@ -66,10 +67,10 @@ TEST_F(TuneTest, RunsBuildersThenProposalsThenTheFinalRound) {
     EXPECT_EQ(is_proposed(trials[i]), i >= kBuilders && i < kBuilders + 12) << i;
   }
   EXPECT_EQ(builders, strategy::names());
-  // Three candidates and a builder, alternately.
-  for (size_t i = kBuilders + 12; i + 4 < trials.size(); ++i) {
+  // Three candidates and two builders, alternately.
+  for (size_t i = kBuilders + 12; i + 5 < trials.size(); ++i) {
     EXPECT_EQ(trials[i].origin, kConfirmOrigin);
-    EXPECT_EQ(trials[i].strategy, trials[i + 4].strategy);
+    EXPECT_EQ(trials[i].strategy, trials[i + 5].strategy);
   }
   EXPECT_EQ(trials[kBuilders + 15].strategy.id, result.best_baseline);
 
@@ -149,7 +150,7 @@ TEST_F(TuneTest, FailingTrialsDoNotEndIt) {
   runner.late = {3, 14};
   const TuneResult result = run(runner, options());
   const std::vector<Trial> trials = logged();
-  EXPECT_EQ(trials.size(), kBuilders + 12u + 8u);
+  EXPECT_EQ(trials.size(), kBuilders + 12u + kFinalRound);
   EXPECT_EQ(result.failed, 5);
   EXPECT_EQ(result.trials, 12);
   EXPECT_EQ(trials[1].status, Status::kFailed);
@@ -166,7 +167,7 @@ TEST_F(TuneTest, ABrokenJobIsRecordedAndEndsIt) {
   EXPECT_EQ(trials.back().status, Status::kFailed);
   EXPECT_THAT(trials.back().error, HasSubstr("rank 2"));
   run(runner, options());  // with the job standing again
-  EXPECT_EQ(logged().size(), kBuilders + 12u + 8u);
+  EXPECT_EQ(logged().size(), kBuilders + 12u + kFinalRound);
 }
 
 TEST_F(TuneTest, WithoutAnyBuilderThereIsNoResult) {
@@ -200,10 +201,10 @@ TEST_F(TuneTest, TellsItsProgress) {
   std::vector<TuneProgress> seen;
   tune(d, runner, trial_log, {}, options(Mode::kRandom, 5),
        [&](const TuneProgress& p) { seen.push_back(p); });
-  ASSERT_EQ(seen.size(), kBuilders + 5u + 8u);
+  ASSERT_EQ(seen.size(), kBuilders + 5u + kFinalRound);
   for (size_t i = 0; i < seen.size(); ++i) {
     EXPECT_EQ(seen[i].done, static_cast<int>(i) + 1);
-    EXPECT_EQ(seen[i].total, kBuilders + 5 + 8) << i;
+    EXPECT_EQ(seen[i].total, static_cast<int>(seen.size())) << i;
     EXPECT_GT(seen[i].best_s, 0);
   }
   EXPECT_EQ(seen[0].phase, TuneProgress::Phase::kBuilders);
@@ -250,6 +251,26 @@ TEST(Summary, ALuckyDrawDoesNotWinTheFinalRound) {
   }
   EXPECT_EQ(summarize(trials).best.id, "good");
   EXPECT_DOUBLE_EQ(summarize(trials).speedup, 1.02 / 0.9);
+}
+
+TEST(Summary, WhatIsFasterOnlyNowAndThenLosesToABuilder) {
+  std::vector<Trial> trials = {hand_made(0, "ps", 1.0, "builder"), hand_made(1, "maybe", 0.9, "random")};
+  for (const double seconds : {0.9, 1.01, 0.9}) {
+    trials.push_back(hand_made(2, "maybe", seconds, "confirm"));
+    trials.push_back(hand_made(3, "ps", 1.0, "confirm"));
+  }
+  EXPECT_EQ(summarize(trials).best.id, "ps");
+}
+
+TEST(Summary, TheFinalRoundDecidesBetweenBuildersToo) {
+  const std::vector<Trial> trials = {
+      hand_made(0, "ps", 1.0, "builder"),  hand_made(1, "ddp", 1.05, "builder"),
+      hand_made(2, "slow", 2.0, "random"), hand_made(3, "slow", 2.0, "confirm"),
+      hand_made(4, "ps", 1.1, "confirm"),  hand_made(5, "ddp", 1.05, "confirm")};
+  const TuneResult result = summarize(trials);
+  EXPECT_EQ(result.best_baseline, "ddp");
+  EXPECT_EQ(result.best.id, "ddp");
+  EXPECT_EQ(result.baselines.front().name, "ddp");
 }
 
 TEST(Summary, IsNeverWorseThanTheBestBuilder) {
