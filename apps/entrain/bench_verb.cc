@@ -197,6 +197,8 @@ int run(const Command& command) {
   std::vector<Contender> contenders;
   for (const auto& text : command.rules) contenders.push_back(parse_contender(text));
   std::filesystem::create_directories(command.out);
+  const auto results =
+      std::filesystem::path(command.out) / "optimizers.json";  // after each run: none is lost
   std::vector<Outcome> outcomes(contenders.size());
   const int jobs = command.seeds * static_cast<int>(contenders.size());
   Progress progress("run", jobs, true);
@@ -214,6 +216,7 @@ int run(const Command& command) {
                            command.seed + static_cast<uint64_t>(job) / contenders.size());
         const std::lock_guard lock(mutex);
         collect(outcomes[which], std::move(run));
+        write_file_atomically(results, to_document(command, contenders, outcomes).dump(2) + "\n");
         progress.update(++done, contenders[which].name);
       } catch (...) {
         const std::lock_guard lock(mutex);
@@ -228,14 +231,12 @@ int run(const Command& command) {
       std::all_of(outcomes.begin(), outcomes.end(), [](const Outcome& o) { return !o.runs.empty(); });
   if (error && !some) std::rethrow_exception(error);
   const auto document = to_document(command, contenders, outcomes);
-  write_file_atomically(std::filesystem::path(command.out) / "optimizers.json", document.dump(2) + "\n");
   write_pictures(command, contenders, outcomes);
   if (command.json) {
     fmt::print("{}\n", document.dump(2));
   } else {
-    fmt::print(
-        "{}\nmean ± std over {} seeds; communication: share of all workers' time\n{}/optimizers.json\n",
-        as_table(command, contenders, outcomes), command.seeds, command.out);
+    fmt::print("{}\nmean ± std over {} seeds; communication: share of all workers' time\n{}\n",
+               as_table(command, contenders, outcomes), command.seeds, results.string());
   }
   if (error) std::rethrow_exception(error);  // what was finished is not lost
   return 0;

@@ -124,14 +124,17 @@ dataset::Domain open_domain(const Command& command, const Context& context, cons
                             dataset::TrialLog& log) {
   dataset::Domain domain;
   domain.name = fmt::format("{}@{}#{}", command.job.model, command.cluster, command.job.batch_size);
-  if (std::filesystem::exists(command.out) && std::filesystem::file_size(command.out) > 0) {
-    dataset::Dataset before = dataset::load(command.out);
-    if (const auto* found = before.find(domain.name)) return *found;
-  }
   domain.graph = graph;
   domain.cluster = context.cluster;
   domain.settings = {command.job.batch_size, command.job.compute == "real" ? "real" : "replay",
                      command.machine.empty() ? describe_machine(context) : command.machine, command.job.seed};
+  if (std::filesystem::exists(command.out) && std::filesystem::file_size(command.out) > 0) {
+    dataset::Dataset before = dataset::load(command.out);
+    if (const auto* found = before.find(domain.name)) {
+      dataset::check_continues(*found, domain.settings);
+      return *found;
+    }
+  }
   log.begin(domain);
   return domain;
 }
@@ -211,8 +214,11 @@ void add_dataset_collect(CLI::App& dataset, Action& action) {
       ->capture_default_str();
   verb->add_option("--compute", c->job.compute, "real, or replay:FILE (a profiled graph)")
       ->capture_default_str();
-  verb->add_option("--steps", c->measure.least, "Least measured steps of a trial")->capture_default_str();
+  verb->add_option("--steps", c->measure.least, "Least measured steps of a trial")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   verb->add_option("--most-steps", c->measure.most, "Most, while short steps are not steady")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   verb->add_option("--machine", c->machine, "Words about the machine for the record");
   verb->add_option("--seed", c->job.seed, "Seed of parameters, data and strategies")->capture_default_str();

@@ -7,6 +7,7 @@
 
 #include "entrain/base/quantile.h"
 #include "entrain/base/units.h"
+#include "entrain/models/blueprint.h"
 #include "entrain/strategy/builders/registry.h"
 #include "entrain/trainer/compare.h"
 #include "entrain/trainer/train.h"
@@ -93,10 +94,13 @@ void print_json(const Comparison& comparison, const Command& command) {
 }
 
 int run(const Command& command) {
+  if (!started_by_entrain()) {
+    models::make_blueprint(command.compare.model);
+    for (const auto& name : command.compare.strategies) strategy::check_name(name);
+  }
   return run_on_ranks(command.cluster, 120, [&](Context& context) {
     CompareOptions options = command.compare;
     if (options.strategies.empty()) options.strategies = strategy::names();
-    for (const auto& name : options.strategies) strategy::check_name(name);
     if (context.rank() == 0 && !command.json) {
       fmt::print(
           "{} (batch {} a rank) on {}: {} emulated hosts on this machine, every strategy in one running "
@@ -124,7 +128,9 @@ void add_demo(CLI::App& app, Action& action) {
   verb->add_option("--cluster", c->cluster, "Another cluster")->capture_default_str();
   verb->add_option("--model", c->compare.model, "Another model of the zoo")->capture_default_str();
   verb->add_option("--strategy", c->compare.strategies, "Only these builders or files (may be repeated)");
-  verb->add_option("--batch-size", c->compare.batch_size, "Examples a rank")->capture_default_str();
+  verb->add_option("--batch-size", c->compare.batch_size, "Examples a rank")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   verb->add_option("--steps", c->compare.steps, "Measured steps of each strategy")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "entrain/base/error.h"
 #include "entrain/base/units.h"
@@ -21,8 +22,13 @@ struct Command : ProfileRequest {
   bool list = false;
 };
 
-int list_models() {
-  for (const auto& model : models::zoo()) fmt::print("{:<18} {}\n", model.name, model.description);
+int list_models(bool json) {
+  auto document = nlohmann::json::array();
+  for (const auto& model : models::zoo()) {
+    if (!json) fmt::print("{:<18} {}\n", model.name, model.description);
+    document.push_back({{"name", model.name}, {"description", model.description}});
+  }
+  if (json) fmt::print("{}\n", document.dump(2));
   return 0;
 }
 
@@ -43,7 +49,7 @@ void print_table(const graph::Graph& g) {
 }
 
 int run(const Command& command) {
-  if (command.list) return list_models();
+  if (command.list) return list_models(command.json);
   if (command.model.empty()) bad_input("--model is required; allowed: {}", fmt::join(models::names(), ", "));
   const graph::Graph g = profile_model(command);
   if (!command.profile_out.empty()) graph::save(g, command.profile_out);

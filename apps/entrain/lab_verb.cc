@@ -12,11 +12,11 @@ namespace {
 
 int check() {
   using lab::LabMode;
-  bool chosen = false;
+  auto used = lab::mode_from_environment();
   const auto show = [&](LabMode mode, const char* what) {
     const std::string reason = lab::why_not(mode);
-    const char* verdict = !reason.empty() ? "no" : chosen ? "yes" : "yes, used";
-    chosen = chosen || reason.empty();
+    if (!used && reason.empty()) used = mode;  // the first that works
+    const char* verdict = !reason.empty() ? "no" : used == mode ? "yes, used" : "yes";
     fmt::print("{:<10} {:<46} {}{}{}\n", to_string(mode), what, verdict, reason.empty() ? "" : ": ", reason);
   };
   show(LabMode::kRoot, "network namespaces, made directly");

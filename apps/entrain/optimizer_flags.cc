@@ -1,7 +1,10 @@
 #include "optimizer_flags.h"
 
+#include <fmt/ranges.h>
+
 #include <optional>
 
+#include "entrain/base/error.h"
 #include "entrain/strategy/asynchrony.h"
 #include "entrain/strategy/stored.h"
 #include "strategy_files.h"
@@ -9,14 +12,17 @@
 namespace entrain::app {
 namespace {
 
+enum class For { kAll, kApart };
+
 // A flag for one field; remembers that it was given.
 template <typename T>
 void field(CLI::App& verb, OptimizerFlags& flags, const std::string& name, T strategy::Optimizer::*member,
-           const std::string& help) {
+           For rules, const std::string& help) {
   verb.add_option_function<T>(
           name,
-          [&flags, member](const T& value) {
+          [=, &flags](const T& value) {
             flags.applied.push_back([=](strategy::Optimizer& o) { o.*member = value; });
+            if (rules == For::kApart) flags.apart_only.push_back(name);
           },
           help)
       ->group("Optimizer");
@@ -40,6 +46,11 @@ strategy::Optimizer OptimizerFlags::settings(const std::string& name_or_file) co
   }
   for (const auto& apply : applied) apply(settings);
   validate(settings);
+  if (!settings.apart() && !apart_only.empty()) {
+    bad_input(
+        "{}: {} updates all workers together; allowed with a rule that trains apart, as --optimizer lsgd",
+        fmt::join(apart_only, ", "), settings.rule);
+  }
   return settings;
 }
 
@@ -50,31 +61,39 @@ void add_optimizer_options(CLI::App& verb, OptimizerFlags& flags) {
           "sgd (synchronous; also momentum, nesterov, adam), or apart: lsgd lsgd-async easgd easgd-async "
           "eamsgd downpour async-ps local-sgd bmuf parle hogwild")
       ->group("Optimizer");
-  field(verb, flags, "--base", &Optimizer::base, "Of each worker's own step: sgd momentum nesterov adam");
-  field(verb, flags, "--lr", &Optimizer::learning_rate, "Learning rate [0.01]");
-  field(verb, flags, "--weight-decay", &Optimizer::weight_decay, "Of the base optimizer [0]");
-  field(verb, flags, "--rate-variant", &Optimizer::rate_variant,
+  field(verb, flags, "--base", &Optimizer::base, For::kAll,
+        "Of each worker's own step: sgd momentum nesterov adam");
+  field(verb, flags, "--lr", &Optimizer::learning_rate, For::kAll, "Learning rate [0.01]");
+  field(verb, flags, "--weight-decay", &Optimizer::weight_decay, For::kAll, "Of the base optimizer [0]");
+  field(verb, flags, "--rate-variant", &Optimizer::rate_variant, For::kApart,
         "Rates by worker: same, linear, powers (of two)");
-  field(verb, flags, "--lr-schedule", &Optimizer::rate_schedule,
+  field(verb, flags, "--lr-schedule", &Optimizer::rate_schedule, For::kAll,
         "Rate over the job: constant, linear, cosine, steps [constant]");
-  field(verb, flags, "--warmup", &Optimizer::warmup, "Share of the job in which the rate rises [0]");
-  field(verb, flags, "--clip", &Optimizer::clip_norm, "Largest norm of all gradients together; 0: any [0]");
-  field(verb, flags, "--period", &Optimizer::period, "Steps between exchanges [16; async-ps 1]");
-  field(verb, flags, "--staleness", &Optimizer::staleness,
+  field(verb, flags, "--warmup", &Optimizer::warmup, For::kAll,
+        "Share of the job in which the rate rises [0]");
+  field(verb, flags, "--clip", &Optimizer::clip_norm, For::kAll,
+        "Largest norm of all gradients together; 0: any [0]");
+  field(verb, flags, "--period", &Optimizer::period, For::kApart, "Steps between exchanges [16; async-ps 1]");
+  field(verb, flags, "--staleness", &Optimizer::staleness, For::kApart,
         "async-ps: exchanges that a worker may be ahead of the slowest; -1: any number [-1]");
-  field(verb, flags, "--local-period", &Optimizer::local_period,
+  field(verb, flags, "--local-period", &Optimizer::local_period, For::kApart,
         "LSGD groups: in a group [a quarter of --period]");
-  field(verb, flags, "--loss-window", &Optimizer::loss_window, "LSGD: steps whose loss chooses the leader");
-  field(verb, flags, "--groups", &Optimizer::groups, "LSGD: hosts, one, or a number of groups [hosts]");
-  field(verb, flags, "--leader", &Optimizer::choice, "LSGD: best or stochastic [best]");
-  field(verb, flags, "--pull", &Optimizer::pull, "Strength at an exchange (LSGD; EASGD's alpha) [0.1]");
-  field(verb, flags, "--global-pull", &Optimizer::global_pull, "LSGD groups: to the leader of all [0.1]");
-  field(verb, flags, "--proximal", &Optimizer::proximal, "LSGD: pull at each step [pull / period]");
-  field(verb, flags, "--overlap", &Optimizer::overlap,
+  field(verb, flags, "--loss-window", &Optimizer::loss_window, For::kApart,
+        "LSGD: steps whose loss chooses the leader");
+  field(verb, flags, "--groups", &Optimizer::groups, For::kApart,
+        "LSGD: hosts, one, or a number of groups [hosts]");
+  field(verb, flags, "--leader", &Optimizer::choice, For::kApart, "LSGD: best or stochastic [best]");
+  field(verb, flags, "--pull", &Optimizer::pull, For::kApart,
+        "Strength at an exchange (LSGD; EASGD's alpha) [0.1]");
+  field(verb, flags, "--global-pull", &Optimizer::global_pull, For::kApart,
+        "LSGD groups: to the leader of all [0.1]");
+  field(verb, flags, "--proximal", &Optimizer::proximal, For::kApart,
+        "LSGD: pull at each step [pull / period]");
+  field(verb, flags, "--overlap", &Optimizer::overlap, For::kApart,
         "Exchange beside the next step where the rule allows [true]");
-  field(verb, flags, "--block-momentum", &Optimizer::block_momentum, "BMUF [1 - 1/workers]");
-  field(verb, flags, "--scope", &Optimizer::scope, "Parle: where gamma and rho start [100]");
-  field(verb, flags, "--threads", &Optimizer::threads, "Hogwild [4]");
+  field(verb, flags, "--block-momentum", &Optimizer::block_momentum, For::kApart, "BMUF [1 - 1/workers]");
+  field(verb, flags, "--scope", &Optimizer::scope, For::kApart, "Parle: where gamma and rho start [100]");
+  field(verb, flags, "--threads", &Optimizer::threads, For::kApart, "Hogwild [4]");
 }
 
 }  // namespace entrain::app

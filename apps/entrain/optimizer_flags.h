@@ -14,6 +14,7 @@ namespace entrain::app {
 struct OptimizerFlags {
   std::string name;                                                // --optimizer
   std::vector<std::function<void(strategy::Optimizer&)>> applied;  // one a flag that was given
+  std::vector<std::string> apart_only;  // of those, what synchronous rules have not
 
   // Checked. `strategy`: a builder's name, or a file that may hold an optimizer.
   strategy::Optimizer settings(const std::string& strategy) const;

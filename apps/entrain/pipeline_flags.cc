@@ -1,5 +1,9 @@
 #include "pipeline_flags.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 #include "entrain/base/error.h"
 #include "entrain/strategy/stored.h"
 #include "strategy_files.h"
@@ -13,8 +17,9 @@ void field(CLI::App& verb, PipelineFlags& flags, const std::string& name, T stra
            const std::string& help) {
   verb.add_option_function<T>(
           name,
-          [&flags, member](const T& value) {
+          [=, &flags](const T& value) {
             flags.applied.push_back([=](strategy::Pipeline& p) { p.*member = value; });
+            flags.given.push_back(name);
           },
           help)
       ->group("Pipeline");
@@ -28,6 +33,12 @@ strategy::Pipeline PipelineFlags::settings(const std::string& name_or_file) cons
     settings = strategy::load(strategy::parse_name(name_or_file).base).pipeline.value_or(settings);
   for (const auto& apply : applied) apply(settings);
   validate(settings);
+  const auto has = [&](const char* flag) {
+    return std::find(given.begin(), given.end(), flag) != given.end();
+  };
+  if (!settings.there() && !given.empty() && !has("--pipeline") && !has("--micro-batches")) {
+    bad_input("{}: allowed with --pipeline or --micro-batches", fmt::join(given, ", "));
+  }
   return settings;
 }
 
@@ -46,6 +57,7 @@ void add_pipeline_options(CLI::App& verb, PipelineFlags& flags) {
           "--balance",
           [&flags](const std::vector<int>& layers) {
             flags.applied.push_back([=](Pipeline& p) { p.balance = layers; });
+            flags.given.emplace_back("--balance");
           },
           "Layers a cell, as 3,5,4 [by measured time]")
       ->delimiter(',')

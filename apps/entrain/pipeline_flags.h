@@ -13,6 +13,7 @@ namespace entrain::app {
 // What the command line said, to be laid over what a strategy file says.
 struct PipelineFlags {
   std::vector<std::function<void(strategy::Pipeline&)>> applied;  // one a flag that was given
+  std::vector<std::string> given;                                 // their names
 
   // Checked. `strategy`: a builder's name, or a file that may hold a pipeline.
   strategy::Pipeline settings(const std::string& strategy) const;

@@ -1,5 +1,6 @@
 #include "rank_verb.h"
 
+#include <cstdlib>
 #include <string_view>
 
 #include "entrain/base/files.h"
@@ -8,6 +9,9 @@
 
 namespace entrain::app {
 namespace {
+
+// In the environment of ranks that run_on_ranks() starts.
+constexpr const char* kStarted = "ENTRAIN_STARTED";
 
 // The command line that this process was started with; the program is the same file.
 std::vector<std::string> own_command() {
@@ -24,8 +28,10 @@ std::vector<std::string> own_command() {
 
 }  // namespace
 
-bool started_by_entrain() {
-  return transport::launch_environment().launcher == transport::Launcher::kEntrain;
+bool started_by_entrain() { return std::getenv(kStarted) != nullptr; }
+
+int code_after(int signal) {
+  return signal == 0 || transport::launch_environment().is_rank() ? 0 : 128 + signal;
 }
 
 int run_on_ranks(const std::string& cluster, double timeout_s, const std::function<int(Context&)>& work,
@@ -37,6 +43,7 @@ int run_on_ranks(const std::string& cluster, double timeout_s, const std::functi
       JobOptions options;
       options.timeout_s = timeout_s;
       options.essential_rank = essential_rank;
+      ::setenv(kStarted, "1", 1);
       return run_job(parsed, own_command(), options);
     }
   }

@@ -14,7 +14,11 @@ namespace entrain::app {
 int run_on_ranks(const std::string& cluster, double timeout_s, const std::function<int(Context&)>& work,
                  int essential_rank = -1);
 
-// Whether this process is a rank that entrain itself started, and so has checked what can be checked before.
+// Whether run_on_ranks() started this process, and so has checked what can be checked before. Not for a rank
+// that somebody started by hand.
 bool started_by_entrain();
+
+// The exit code after the orderly end that `signal` asked for; 0: none did. A rank leaves it to its launcher.
+int code_after(int signal);
 
 }  // namespace entrain::app

@@ -1,4 +1,5 @@
 // entrain train: trains a model, of the zoo or the user's own, on a cluster under a strategy.
+#include <charconv>
 #include <csignal>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -15,6 +16,7 @@
 #include "entrain/strategy/builders/registry.h"
 #include "entrain/strategy/stored.h"
 #include "entrain/trainer/checkpoint.h"
+#include "entrain/trainer/steps.h"
 #include "entrain/trainer/train.h"
 #include "optimizer_flags.h"
 #include "pipeline_flags.h"
@@ -24,7 +26,7 @@
 namespace entrain::app {
 namespace {
 
-constexpr int64_t kUnlimited = 1'000'000'000;  // steps, when --seconds ends the run
+volatile std::sig_atomic_t stopped_by = 0;  // the signal
 
 struct Command {
   TrainOptions train;
@@ -34,30 +36,33 @@ struct Command {
   bool auto_tune = false;  // --strategy auto
   OptimizerFlags optimizer;
   PipelineFlags pipeline;
-  bool steps_given = false;
+  bool steps_given = false, strategy_given = false;
   std::vector<std::string> switches;
 };
 
 nlohmann::json to_json(const TrainReport& report, const Command& command) {
-  const auto& times = report.step_times;
-  const double step_time = median(times);
+  const auto& times = report.step_times;  // none, when the run ended in its first steps
+  const auto time = [&](double p) {
+    return times.empty() ? nlohmann::json() : nlohmann::json(quantile(times, p));
+  };
   const double bytes = std::accumulate(report.bytes_sent.begin(), report.bytes_sent.end(), 0.0);
   nlohmann::json json = {
       {"model", command.train.model},
       {"cluster", command.cluster},
       {"strategy", report.strategy_id},
       {"batch_size", command.train.batch_size},
-      {"steps", command.train.steps},
+      {"steps", command.train.steps < kUnlimited ? nlohmann::json(command.train.steps) : nullptr},
       {"first_step", report.first_step},
       {"measured_steps", times.size()},
       {"interrupted", report.interrupted},
       {"total_time_s", report.total_time},
-      {"step_time_median_s", step_time},
-      {"step_time_p10_s", quantile(times, 0.1)},
-      {"step_time_p90_s", quantile(times, 0.9)},
+      {"step_time_median_s", time(0.5)},
+      {"step_time_p10_s", time(0.1)},
+      {"step_time_p90_s", time(0.9)},
       {"compute_time_s", report.compute_time},
-      {"comm_share",
-       report.comm_share >= 0 ? report.comm_share : std::max(0.0, 1 - report.compute_time / step_time)},
+      {"comm_share", report.comm_share >= 0 ? report.comm_share
+                     : times.empty()        ? 0.0
+                                            : std::max(0.0, 1 - report.compute_time / median(times))},
       {"bytes_sent_per_rank", bytes / static_cast<double>(report.bytes_sent.size())},
       {"bytes_sent_by_rank", report.bytes_sent},
       {"link_bound_s", report.link_bound.seconds},
@@ -129,16 +134,29 @@ void print_table(const nlohmann::json& r) {
   }
 }
 
+void print_report(const nlohmann::json& json, const Command& command) {
+  if (command.json) {
+    fmt::print("{}\n", json.dump(2));
+    return;
+  }
+  if (json["measured_steps"] == 0) {
+    fmt::print("{} on {} ended in its first steps, whose times do not count\n", command.train.model,
+               command.cluster);
+  } else {
+    print_table(json);
+  }
+  if (!json["interrupted"].get<bool>()) return;
+  const std::string out = command.train.out.string();
+  fmt::print("  interrupted  {}\n",
+             out.empty() ? "without --out, so no checkpoint was written" : "go on with --resume " + out);
+}
+
 // "10=ps": from step 10 on, strategy ps.
 std::pair<int64_t, std::string> parse_switch(const std::string& text) {
   const size_t equals = text.find('=');
   int64_t step = 0;
-  try {
-    step = std::stoll(text.substr(0, equals));
-  } catch (const std::exception&) {
-    step = 0;
-  }
-  if (equals == std::string::npos || step < 1) {
+  const char* end = text.data() + std::min(equals, text.size());
+  if (equals == std::string::npos || std::from_chars(text.data(), end, step).ptr != end || step < 1) {
     bad_input("--switch '{}': allowed are STEP=STRATEGY with STEP at least 1, as in 10=ps", text);
   }
   return {step, text.substr(equals + 1)};
@@ -182,6 +200,9 @@ void check_results(const TrainOptions& train) {
   }
   if (!train.save_model.empty() && !models::is_script(train.model)) {
     bad_input("--save-model: {} came from no .pt file; allowed: --save", train.model);
+  }
+  if (train.checkpoint_every > 0 && train.out.empty()) {
+    bad_input("--checkpoint-every {}: give the folder for checkpoints with --out", train.checkpoint_every);
   }
   check_writable("--save", train.save);
   check_writable("--save-model", train.save_model);
@@ -231,6 +252,10 @@ void check_apart(const Command& command) {
         "--strategy auto, --switch: gradients are not synchronized under {}; allowed with --optimizer sgd",
         rule);
   }
+  if (command.strategy_given && strategy::parse_name(train.strategy).is_builder()) {
+    bad_input("--strategy {}: gradients are not synchronized under {}; allowed: a file with its settings",
+              train.strategy, rule);
+  }
   if (rule == "hogwild" && (!train.resume.empty() || train.checkpoint_every > 0 || train.device != "cpu")) {
     bad_input(
         "--resume, --checkpoint-every, --device: not there for hogwild, whose threads never stand still");
@@ -262,8 +287,12 @@ int run(Command& command) {
   return run_on_ranks(
       command.cluster, command.timeout_s,
       [&](Context& context) {
-        std::signal(SIGINT, [](int) { request_stop(); });
-        std::signal(SIGTERM, [](int) { request_stop(); });
+        for (const int signal : {SIGINT, SIGTERM}) {
+          std::signal(signal, [](int caught) {
+            stopped_by = caught;
+            request_stop();
+          });
+        }
         std::unique_ptr<AutoPilot> pilot;
         if (command.auto_tune && context.rank() == 0) {
           pilot = make_pilot(command.train, context.cluster);
@@ -272,15 +301,10 @@ int run(Command& command) {
         command.cluster = context.cluster.name;
         const TrainReport report = train(context, command.train);
         if (context.rank() != 0) return 0;
-        if (report.step_times.empty()) fail("interrupted before a step was measured");
         auto json = to_json(report, command);
         if (pilot) json["auto"] = pilot->summary();
-        if (command.json) {
-          fmt::print("{}\n", json.dump(2));
-        } else {
-          print_table(json);
-        }
-        return 0;
+        print_report(json, command);
+        return code_after(stopped_by);
       },
       essential_rank(command));
 }
@@ -315,7 +339,7 @@ void add_train(CLI::App& app, Action& action) {
           "Training batches that batch norm's statistics are taken from for a test; 0: the workers' mean")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  verb->add_option("--device", c->train.device, "cpu or cuda; ranks of a host share the GPU")
+  verb->add_option("--device", c->train.device, "cpu or cuda; the ranks of a host take its GPUs in turn")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
   verb->add_option(
@@ -355,6 +379,7 @@ void add_train(CLI::App& app, Action& action) {
       "  entrain train --model mine.pt --data folder --cluster local:2 --save-model trained.pt");
   verb->callback([c, verb, &action] {
     c->steps_given = verb->count("--steps") > 0;
+    c->strategy_given = verb->count("--strategy") > 0;
     action = [c] { return run(*c); };
   });
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -12,16 +11,15 @@
 #include "entrain/base/progress.h"
 #include "entrain/base/units.h"
 #include "entrain/models/registry.h"
-#include "entrain/simulator/analytic/bound.h"
 #include "entrain/simulator/learned/registry.h"
 #include "entrain/strategy/builders/registry.h"
 #include "entrain/strategy/stored.h"
 #include "entrain/transport/launch_environment.h"
-#include "entrain/tuner/money.h"
 #include "entrain/tuner/recalibrate.h"
 #include "entrain/tuner/tuner.h"
 #include "rank_verb.h"
 #include "standing_runner.h"
+#include "tune_report.h"
 #include "verbs.h"
 
 namespace entrain::app {
@@ -29,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-volatile std::sig_atomic_t interrupted = 0;
+volatile std::sig_atomic_t interrupted = 0;  // the signal
 
 struct Command {
   StandingOptions job;
@@ -46,9 +44,6 @@ struct Command {
   fs::path log() const { return out / "trials.jsonl"; }
   fs::path running() const { return out / "running.jsonl"; }  // the trial under way
 };
-
-// The job broke down and was started again by the launcher: its ranks go on with the log.
-constexpr const char* kAgain = "ENTRAIN_TUNE_AGAIN";
 
 // Writes down which trial is under way, so that one that takes the job down with it is known.
 class Noted final : public tuner::TrialRunner {
@@ -82,17 +77,19 @@ std::string domain_name(const Command& command) {
 dataset::Domain open_domain(const Command& command, const Context& context, const graph::Graph& graph) {
   dataset::Domain domain;
   domain.name = domain_name(command);
-  if (fs::exists(command.log()) && fs::file_size(command.log()) > 0) {
-    dataset::Dataset before = dataset::load(command.log());
-    if (const auto* found = before.find(domain.name)) return *found;
-    bad_input("{}: holds trials of {}, not of {}", command.log().string(),
-              before.domains.empty() ? "nothing" : before.domains.front().name, domain.name);
-  }
   domain.graph = graph;
   domain.cluster = context.cluster;
   domain.settings = {command.job.batch_size, command.job.compute == "real" ? "real" : "replay", "",
                      command.job.seed};
-  return domain;
+  if (!fs::exists(command.log()) || fs::file_size(command.log()) == 0) return domain;
+  dataset::Dataset before = dataset::load(command.log());
+  const auto* found = before.find(domain.name);
+  if (found == nullptr) {
+    bad_input("{}: holds trials of {}, not of {}", command.log().string(),
+              before.domains.empty() ? "nothing" : before.domains.front().name, domain.name);
+  }
+  dataset::check_continues(*found, domain.settings);
+  return *found;
 }
 
 std::string note(const tuner::TuneProgress& p) {
@@ -128,98 +125,33 @@ tuner::TuneResult search(const Command& command, const dataset::Domain& domain, 
   });
 }
 
-nlohmann::json to_json(const tuner::TuneResult& r, const dataset::Domain& domain, const Command& command) {
-  const simulator::Bound bound = simulator::lower_bound(domain.graph, domain.cluster);
-  nlohmann::json json = {{"model", command.job.model},
-                         {"cluster", command.cluster},
-                         {"batch_size", command.job.batch_size},
-                         {"mode", command.mode},
-                         {"best_step_time_s", r.best_s},
-                         {"best_baseline", r.best_baseline},
-                         {"best_baseline_step_time_s", r.baseline_s},
-                         {"best_is_baseline", r.is_baseline},
-                         {"speedup", r.speedup},
-                         {"hit_rate", r.hit_rate},
-                         {"trials", r.trials},
-                         {"failed", r.failed},
-                         {"compute_s", bound.compute},
-                         {"bound_s", bound.seconds},
-                         {"speedup_possible", r.baseline_s / bound.seconds},
-                         {"strategy", (command.out / "best.json").string()},
-                         {"interrupted", interrupted != 0}};
-  for (const auto& b : r.baselines)
-    json["baselines"].push_back({{"name", b.name}, {"step_time_s", b.seconds}});
-  for (const auto& p : r.curve)
-    json["curve"].push_back({{"trial", p.k}, {"improvement", p.improvement}, {"hit_rate", p.hit_rate}});
-  const double price = tuner::price_per_hour(domain.cluster);
-  if (price > 0) {
-    double steps = 0;
-    for (const auto& trial : domain.trials) steps += static_cast<double>(trial.seconds.size()) + 2;
-    const auto s = tuner::saving(command.iterations, r.baseline_s, r.speedup, steps, price);
-    json["money"] = {{"iterations", command.iterations},
-                     {"price_per_hour", price},
-                     {"before", s.before},
-                     {"after", s.after},
-                     {"tuning", s.tuning},
-                     {"saved", s.net()}};
-  }
-  return json;
-}
-
-void print_table(const nlohmann::json& j) {
-  const double best = j["best_step_time_s"].get<double>();
-  fmt::print("\n{} on {}, batch {} a rank: {} trials, hit rate {:.0f}%\n\n", j["model"].get<std::string>(),
-             j["cluster"].get<std::string>(), j["batch_size"].get<int64_t>(), j["trials"].get<int>(),
-             100 * j["hit_rate"].get<double>());
-  fmt::print("{:<24} {:>10} {:>9}\n", "strategy", "step", "against");
-  const auto baseline = j["best_baseline"].get<std::string>();
-  fmt::print("{:<24} {:>10}\n",
-             j["best_is_baseline"].get<bool>() ? "tuned: " + baseline + " itself" : "tuned",
-             format_seconds(best));
-  for (const auto& b : j["baselines"]) {
-    const double s = b["step_time_s"].get<double>();
-    fmt::print("{:<24} {:>10} {:>8.2f}x\n", b["name"].get<std::string>(), format_seconds(s), s / best);
-  }
-  const double possible = j["speedup_possible"].get<double>();
-  fmt::print(
-      "\nComputing takes {}, and without compression no strategy can be faster than {} on these links and "
-      "hosts: {} over {}.\n",
-      format_seconds(j["compute_s"].get<double>()), format_seconds(j["bound_s"].get<double>()),
-      possible > 1 ? fmt::format("{:.2f}x is the most possible", possible) : "nothing is to be gained",
-      baseline);
-  if (j.contains("money")) {
-    fmt::print("{:.0f} iterations: {:.2f} with {}, {:.2f} tuned, {:.2f} for the trials; saved {:.2f}\n",
-               j["money"]["iterations"].get<double>(), j["money"]["before"].get<double>(), baseline,
-               j["money"]["after"].get<double>(), j["money"]["tuning"].get<double>(),
-               j["money"]["saved"].get<double>());
-  }
-  fmt::print("written to {}; train with --strategy {}\n", j["strategy"].get<std::string>(),
-             j["strategy"].get<std::string>());
-}
-
-int run_rank_0(const Command& command, Context& context) {
+void run_rank_0(const Command& command, Context& context) {
   StandingJob job(context, command.job);
   dataset::Domain domain = open_domain(command, context, job.graph());
   const tuner::TuneResult result = search(command, domain, job);
   strategy::save(result.best, command.out / "best.json");
   domain.trials = dataset::load(command.log()).find(domain.name)->trials;
-  const auto json = to_json(result, domain, command);
+  const auto json = tune_report(result, domain,
+                                {command.job.model, command.cluster, command.mode, command.job.batch_size,
+                                 command.iterations, command.out / "best.json", interrupted != 0});
   write_file_atomically(command.out / "result.json", json.dump(2) + "\n");
   if (command.json) {
     fmt::print("{}\n", json.dump(2));
   } else {
-    print_table(json);
+    print_tune_report(json);
   }
-  return 0;
 }
 
 int run_ranks(const Command& command) {
   return run_on_ranks(command.cluster, command.timeout_s, [&](Context& context) {
-    std::signal(SIGINT, [](int) { interrupted = 1; });
-    std::signal(SIGTERM, [](int) { interrupted = 1; });
-    if (context.rank() == 0) return run_rank_0(command, context);
-    StandingJob(context, command.job).follow();
-    return 0;
+    std::signal(SIGINT, [](int signal) { interrupted = signal; });
+    std::signal(SIGTERM, [](int signal) { interrupted = signal; });
+    if (context.rank() == 0) {
+      run_rank_0(command, context);
+    } else {
+      StandingJob(context, command.job).follow();
+    }
+    return code_after(interrupted);
   });
 }
 
@@ -246,6 +178,11 @@ bool record_breakdown(const Command& command) {
   if (json.is_discarded()) return false;
   dataset::Trial trial;
   trial.number = json["trial"].get<int>();
+  const dataset::Dataset logged = dataset::load(command.log());
+  const auto* domain = logged.find(domain_name(command));
+  const bool recorded =
+      domain != nullptr && !domain->trials.empty() && domain->trials.back().number >= trial.number;
+  if (recorded) return true;  // an error, which a rank has lived to write down
   trial.strategy = strategy::from_json(json["strategy"].dump());
   trial.status = dataset::Status::kFailed;
   trial.error = "the job ended during this trial";
@@ -266,7 +203,7 @@ int run(Command& command) {
     command.tune.search.sampler.compressors.push_back(strategy::parse_compression(text));
   }
   command.tune.search.seed = command.job.seed;
-  if (started_by_entrain() || std::getenv(kAgain) != nullptr) {
+  if (started_by_entrain()) {
     if (!command.resume.empty()) command.out = command.resume;
     return run_ranks(command);
   }
@@ -278,7 +215,6 @@ int run(Command& command) {
     const int code = run_ranks(command);
     if (code != 1 || breakdowns == kMostBreakdowns || !record_breakdown(command)) return code;
     fmt::print(stderr, "entrain: a trial ended the job; it is recorded as failed and the tune goes on\n");
-    ::setenv(kAgain, "1", 1);
   }
 }
 
@@ -319,7 +255,7 @@ void add_tune(CLI::App& app, Action& action) {
   verb->add_option("--seed", c->job.seed, "Seed of parameters, data and search")->capture_default_str();
   verb->add_option("--out", c->out, "Folder for trials.jsonl, best.json and result.json")
       ->capture_default_str();
-  verb->add_option("--resume", c->resume, "Go on with the trials in this folder");
+  verb->add_option("--resume", c->resume, "Go on with the trials in this folder")->excludes("--out");
   verb->add_option("--iterations", c->iterations, "Of the job that money is worked out for")
       ->check(CLI::PositiveNumber);
   verb->add_option("--timeout", c->timeout_s, "Seconds without progress after which a rank is given up")

@@ -44,6 +44,15 @@ class BadInput(unittest.TestCase):
             self.assertEqual((f / "old").read_text(), "stays")
             self.assertEqual(os.listdir(f), ["old"])
 
+    def test_flags_without_use(self):
+        here = ("train", "--model", "vgg16-small", "--steps", 2)
+        self.expect(2, ["--checkpoint-every 5", "--out"], *here, "--checkpoint-every", 5)
+        self.expect(2, ["--period", "sgd", "lsgd"], *here, "--period", 4)
+        self.expect(2, ["--schedule", "--pipeline"], *here, "--schedule", "gpipe")
+        self.expect(2, ["--strategy ps", "lsgd"], *here, "--cluster", "local:2", "--strategy", "ps", "--optimizer", "lsgd")
+        self.expect(2, ["1O=ps", "10=ps"], *here, "--switch", "1O=ps")
+        self.expect(2, ["nosuch"], "demo", "--model", "nosuch")
+
     def test_clusters(self):
         self.expect(2, ["local:0"], "train", "--model", "vgg16-small", "--cluster", "local:0")
         self.expect(2, ["lab:4x1parsec"], "train", "--model", "vgg16-small", "--cluster", "lab:4x1parsec")
@@ -164,6 +173,14 @@ class Verbs(unittest.TestCase):
             outputs = [rank.communicate(timeout=60) for rank in ranks]
             self.assertEqual([rank.returncode for rank in ranks], [0, 0], outputs)
             self.assertEqual(len(json.loads(outputs[0][0])["bytes_sent_by_rank"]), 2)
+
+    def test_a_rank_started_by_hand_is_checked_too(self):
+        with tempfile.TemporaryDirectory() as folder:
+            args = ("train", "--model", "vgg16-small", "--steps", 1, "--out", folder)
+            result(run(*args, "--json"))
+            done = run(*args, env={"ENTRAIN_RANK": "0", "ENTRAIN_WORLD": "2", "ENTRAIN_RENDEZVOUS": "127.0.0.1:1"})
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("--resume", done.stderr)
 
     def test_readme_shows_the_example(self):
         root = pathlib.Path(__file__).resolve().parents[2]

@@ -105,6 +105,18 @@ class Resume(unittest.TestCase):
         lines = (out / "metrics.jsonl").read_text().splitlines()
         self.assertGreaterEqual(len(lines), step)
 
+    def test_interrupt_of_one_process(self):
+        out = self.folder / "alone"
+        job = start("train", "--model", "cnn7-small", "--steps", 1000000, "--out", out)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not (out / "metrics.jsonl").exists():
+            time.sleep(0.1)
+        job.send_signal(signal.SIGINT)
+        printed, errors = job.communicate(timeout=40)
+        self.assertEqual(job.returncode, 128 + signal.SIGINT, errors)
+        self.assertIn(f"--resume {out}", printed)
+        result(run("train", "--model", "cnn7-small", "--steps", self.parameters(out)[1] + 2, "--resume", out, "--json"))
+
     def test_another_runs_folder_is_refused_at_the_start(self):
         out = self.folder / "twice"
         result(run(*self.train(out, 3)))

@@ -23,7 +23,7 @@ class Sleeper {
 // Wakes it now, or at the end of this thread's WakeTogether. What it is to find is there already.
 void wake(const std::shared_ptr<Sleeper>& sleeper);
 
-// While one lives, this thread wakes nobody. They do not nest deeper: the outermost counts.
+// While one lives, this thread wakes nobody. Of nested ones only the outermost counts.
 class WakeTogether {
  public:
   WakeTogether();

@@ -1,6 +1,7 @@
 #include "entrain/collective/executor.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "entrain/base/error.h"
 #include "entrain/collective/cast.h"
@@ -12,20 +13,19 @@ using Kind = Program::Kind;
 Program compile(const Schedule& schedule, int rank) {
   Program program;
   program.chunks.resize(schedule.chunks);
-  for (size_t i = 0; i < schedule.transfers.size(); ++i) {
-    const Transfer& t = schedule.transfers[i];
-    const int index = static_cast<int>(i);
-    if (t.from == rank) program.chunks[t.chunk].push_back({Kind::kSend, t.to, index});
-    if (t.to == rank) program.chunks[t.chunk].push_back({t.reduce ? Kind::kAdd : Kind::kCopy, t.from, index});
-  }
+  std::unordered_map<int, int> sent_to, received_from;  // transfers so far, by peer
   // Within a round a rank sends what it had before the round: sends come before receives.
-  for (auto& chunk : program.chunks) {
-    std::stable_sort(chunk.begin(), chunk.end(), [&](const auto& a, const auto& b) {
-      const auto key = [&](const Program::Event& e) {
-        return std::pair(schedule.transfers[e.transfer].round, e.kind != Kind::kSend);
-      };
-      return key(a) < key(b);
-    });
+  std::vector<const Transfer*> ordered;
+  for (const Transfer& t : schedule.transfers) ordered.push_back(&t);
+  std::stable_sort(ordered.begin(), ordered.end(), [&](const Transfer* a, const Transfer* b) {
+    return std::pair(a->round, a->from != rank) < std::pair(b->round, b->from != rank);
+  });
+  for (const Transfer* t : ordered) {
+    auto& chunk = program.chunks[t->chunk];
+    if (t->from == rank) chunk.push_back({Kind::kSend, t->to, sent_to[t->to]++});
+    if (t->to == rank) {
+      chunk.push_back({t->reduce ? Kind::kAdd : Kind::kCopy, t->from, received_from[t->from]++});
+    }
   }
   return program;
 }
@@ -77,7 +77,7 @@ void Run::start() {
 }
 
 transport::Tag Run::tag(const Segment& segment, const Program::Event& event) const {
-  return options_.tag | static_cast<transport::Tag>(event.transfer) << 16 |
+  return options_.tag | static_cast<transport::Tag>(event.number) << 16 |
          static_cast<transport::Tag>(segment.index);
 }
 
@@ -90,6 +90,7 @@ void Run::post_receives(size_t s) {
     // it otherwise. So it may go straight to its place. Sums wait for their turn.
     std::vector<transport::Bytes> into;
     if (events[e].kind == Kind::kCopy && !options_.wire) into = buffer_.slice(segment.begin, segment.end);
+    ++posted_;
     transport_.post_recv(
         events[e].peer, tag(segment, events[e]), std::move(into), {options_.deadline, options_.what},
         [self = shared_from_this(), s, e](transport::Result result) {
@@ -99,7 +100,13 @@ void Run::post_receives(size_t s) {
   }
 }
 
+void Run::sent(std::exception_ptr error) {
+  --posted_;
+  finish_one(std::move(error));
+}
+
 void Run::received(size_t s, size_t event, transport::Result result) {
+  --posted_;
   if (!result.error) {
     Segment& segment = segments_[s];
     segment.arrived[event] = std::move(result.payload);
@@ -141,10 +148,11 @@ void Run::send(Segment& segment, const Program::Event& event) {
     }
     data = {segment.encoded->bytes()};
   }
+  ++posted_;
   transport_.post_send(event.peer, tag(segment, event), std::move(data),
                        {options_.priority, options_.deadline, options_.what},
                        [self = shared_from_this(), kept = segment.encoded](transport::Result result) {
-                         self->loop_.post([self, error = result.error] { self->finish_one(error); });
+                         self->loop_.post([self, error = result.error] { self->sent(error); });
                        });
 }
 
@@ -199,7 +207,7 @@ void execute(const Schedule& schedule, Buffer buffer, RunOptions options, transp
                                            error = result;
                                          });
   loop.post([&] { run->start(); });
-  while (!finished) loop.run_some(Deadline::never());
+  while (!finished || !run->settled()) loop.run_some(Deadline::never());
   if (error) std::rethrow_exception(error);
 }
 

@@ -30,7 +30,7 @@ struct Program {
   struct Event {
     Kind kind;
     int peer;
-    int transfer;  // index into the schedule: both sides know the message by it
+    int number;  // of the transfers between the same two ranks: both sides know the message by it
   };
   std::vector<std::vector<Event>> chunks;
 };
@@ -63,7 +63,8 @@ class Run : public std::enable_shared_from_this<Run> {
 
   // A rank whose message has not come yet, or -1.
   int waiting_for() const;
-  const std::string& what() const { return options_.what; }
+  // Whether every operation that it has posted is over: after an error, some may still be to come.
+  bool settled() const { return posted_ == 0; }
 
  private:
   struct Segment {
@@ -82,6 +83,7 @@ class Run : public std::enable_shared_from_this<Run> {
   bool take_in(Segment& segment, const Program::Event& event, transport::Payload payload);
   size_t wire_size(const Segment& segment) const;
   void advance(size_t s);
+  void sent(std::exception_ptr error);
   void received(size_t s, size_t event, transport::Result result);
   void finish_one(std::exception_ptr error);
   transport::Tag tag(const Segment& segment, const Program::Event& event) const;
@@ -94,6 +96,7 @@ class Run : public std::enable_shared_from_this<Run> {
   std::function<void(std::exception_ptr)> done_;
   std::vector<Segment> segments_;
   size_t outstanding_ = 0;  // sends and receives that have not completed
+  size_t posted_ = 0;       // of those, that the transport has
 };
 
 // Runs one schedule and waits. Throws its error.

@@ -164,6 +164,15 @@ void save(const Dataset& dataset, const fs::path& path) {
   write_file_atomically(path, compressed(path) ? gzip(text) : text);
 }
 
+void check_continues(const Domain& domain, const Settings& now) {
+  const Settings& then = domain.settings;
+  if (then.compute != now.compute) {
+    bad_input("{}: its trials are of compute {}, not {}", domain.name, then.compute, now.compute);
+  }
+  if (then.seed != now.seed)
+    bad_input("{}: its trials are of --seed {}, not {}", domain.name, then.seed, now.seed);
+}
+
 TrialLog::TrialLog(const fs::path& path) : log_(repaired(path)) {}
 
 void TrialLog::begin(const Domain& domain) { log_.append(line_of(domain)); }

@@ -78,6 +78,10 @@ Dataset load(const std::vector<std::filesystem::path>& paths);
 // Compressed when the path ends in .gz. Atomic.
 void save(const Dataset& dataset, const std::filesystem::path& path);
 
+// Throws InputError where trials measured under `now` do not belong to those of `domain`: it computed in
+// another way, or drew from another seed.
+void check_continues(const Domain& domain, const Settings& now);
+
 // Appends to a .jsonl file, flushed record by record: a kill loses nothing that was reported as done.
 class TrialLog {
  public:

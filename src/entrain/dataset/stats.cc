@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "entrain/base/error.h"
+#include "entrain/base/quantile.h"
 #include "entrain/dataset/record.h"
 #include "entrain/strategy/stored.h"
 
@@ -22,8 +22,8 @@ struct Spreads {
     between_std.insert(between_std.end(), other.between_std.begin(), other.between_std.end());
   }
   Noise noise() const {
-    const auto median = [](const std::vector<double>& v) { return v.empty() ? 0 : quantile(v, 0.5); };
-    return {within.size(), median(within), between.size(), median(between), median(between_std)};
+    const auto middle = [](const std::vector<double>& v) { return v.empty() ? 0 : median(v); };
+    return {within.size(), middle(within), between.size(), middle(between), middle(between_std)};
   }
 };
 
@@ -64,7 +64,7 @@ DomainStats describe(const Domain& domain, Spreads& spreads) {
   result.strategies = by_strategy.size();
   if (!steps.empty()) {
     result.least_s = quantile(steps, 0);
-    result.median_s = quantile(steps, 0.5);
+    result.median_s = median(steps);
     result.largest_s = quantile(steps, 1);
   }
   result.noise = spreads.noise();
@@ -77,15 +77,6 @@ std::string strategy_key(const strategy::Strategy& strategy) {
   strategy::Strategy nameless = strategy;
   nameless.id.clear();
   return strategy::to_binary(nameless);
-}
-
-double quantile(std::vector<double> values, double q) {
-  if (values.empty()) fail("quantile of no values");
-  std::sort(values.begin(), values.end());
-  const double place = q * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<size_t>(place);
-  const size_t above = std::min(below + 1, values.size() - 1);
-  return values[below] + (place - static_cast<double>(below)) * (values[above] - values[below]);
 }
 
 Stats stats(const Dataset& dataset) {

@@ -13,9 +13,6 @@ namespace entrain::dataset {
 // Two trials repeat each other when this is the same: everything but the id.
 std::string strategy_key(const strategy::Strategy& strategy);
 
-// A value below which the share q of `values` lies, between neighbours linearly. Requires: not empty.
-double quantile(std::vector<double> values, double q);
-
 // Relative spreads; a median over trials or strategies, so that one disturbed trial does not show.
 struct Noise {
   size_t trials = 0;       // with at least 3 measured steps

@@ -16,8 +16,9 @@ struct Node;
 namespace entrain::graph {
 
 // Calls `ready(i)` once per backward, when variables[i].grad() is complete: all uses of the variable have
-// contributed. Backward goes on when ready returns, so communication started there overlaps with it.
-// A variable that the loss does not depend on is never reported.
+// contributed. Its memory is nobody else's, so it may be changed at once. Backward goes on when ready
+// returns, so communication started there overlaps with it. A variable that the loss does not depend on is
+// never reported.
 //
 // Requires: leaf variables that require a gradient, each given once. Not destroyed while a backward runs.
 // Threads: ready runs on the thread that makes the gradient: for CPU the one that called backward(), for GPUs

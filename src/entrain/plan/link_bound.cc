@@ -85,17 +85,22 @@ double sparse_bytes(const Message& message, const graph::Graph& graph) {
   return static_cast<double>(v.rows_per_step) * share * (row + sizeof(int64_t));
 }
 
-LinkBound link_bound(const Plan& plan, const graph::Graph& graph, const cluster::Cluster& cluster) {
+LinkBytes link_bytes(const Plan& plan, const graph::Graph& graph, const cluster::Cluster& cluster) {
   const size_t hosts = cluster.hosts.size();
-  std::vector<double> sent(hosts), received(hosts);
-  each_transfer(plan, graph, [&](int from, int to, double bytes) {
+  LinkBytes bytes{std::vector<double>(hosts), std::vector<double>(hosts)};
+  each_transfer(plan, graph, [&](int from, int to, double size) {
     const int a = cluster.host_of(from), b = cluster.host_of(to);
     if (a == b) return;
-    sent[a] += bytes;
-    received[b] += bytes;
+    bytes.sent[a] += size;
+    bytes.received[b] += size;
   });
+  return bytes;
+}
+
+LinkBound link_bound(const Plan& plan, const graph::Graph& graph, const cluster::Cluster& cluster) {
+  const auto [sent, received] = link_bytes(plan, graph, cluster);
   LinkBound bound;
-  for (size_t h = 0; h < hosts; ++h) {
+  for (size_t h = 0; h < cluster.hosts.size(); ++h) {
     for (const bool sending : {true, false}) {
       const double seconds =
           (sending ? sent : received)[h] * 8 / bits_per_second(cluster.hosts[h].bandwidth_gbit);

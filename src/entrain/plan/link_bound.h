@@ -8,6 +8,12 @@
 
 namespace entrain::plan {
 
+// Payload that leaves and enters each host in a step. Traffic between ranks of one host is free.
+struct LinkBytes {
+  std::vector<double> sent, received;
+};
+LinkBytes link_bytes(const Plan& plan, const graph::Graph& graph, const cluster::Cluster& cluster);
+
 struct LinkBound {
   double seconds = 0;
   int host = 0;         // whose link binds
@@ -16,7 +22,6 @@ struct LinkBound {
 
 // For a plan: the busiest direction of a host's link.
 //   max over hosts h, directions of bytes(h, direction) * 8 / bandwidth(h)
-// Traffic between ranks of one host is free.
 LinkBound link_bound(const Plan& plan, const graph::Graph& graph, const cluster::Cluster& cluster);
 
 // No plan can do better. Dense gradients of M bytes on w worker hosts: each host must send at

@@ -64,6 +64,16 @@ TEST(Compression, EveryBuilderTakesEveryCompressor) {
   }
 }
 
+TEST(Compression, WhatNothingTakesIsRefused) {
+  const graph::Graph g = small_graph();
+  const cluster::Cluster c = cluster::parse("lab:1x10gbit+3x1gbit");
+  EXPECT_NO_THROW(load_or_build("ps+fp16", g, c));
+  EXPECT_NO_THROW(load_or_build("parallax+topk:0.1", g, c));
+  for (const char* name : {"ps+powersgd", "byteps+topk:0.1"}) {
+    EXPECT_THROW(load_or_build(name, g, c), InputError) << name;
+  }
+}
+
 TEST(Compression, LowRankNeverSendsMore) {
   EXPECT_EQ(low_rank_elements(64, 32, 4), 4 * 96);
   EXPECT_EQ(low_rank_elements(64, 32, 40), 64 * 32);

@@ -10,23 +10,20 @@
 #include "entrain/sync/slices.h"
 
 namespace entrain::sync {
-namespace {
 
-// step | message | (32 bits of the synchronizer's); the top bit is control traffic's.
-transport::Tag tag_of(int64_t step, size_t message) {
-  return (static_cast<transport::Tag>(step) & 0x7fff) << 48 | static_cast<transport::Tag>(message) << 32;
-}
-
-}  // namespace
-
-Engine::Engine(transport::Transport& transport, double timeout_s)
-    : transport_(transport), timeout_s_(timeout_s), thread_([this] { run(); }) {}
+Engine::Engine(transport::Transport& transport, double timeout_s, int id)
+    : transport_(transport), timeout_s_(timeout_s), id_(id), thread_([this] { run(); }) {}
 
 Engine::~Engine() {
   staging_.reset();  // no gradient arrives any more
-  // Callbacks of messages under way would meet a dead engine: closing waits for the last of them.
-  if (messages_under_way_ > 0)
-    transport_.close(fmt::format("rank {} ended in the middle of a step", transport_.rank()));
+  bool unfinished = false;
+  {
+    const std::lock_guard lock(mutex_);
+    unfinished = messages_under_way_ > 0 || error_;
+  }
+  // Callbacks to come, also of a message that has failed, would meet a dead engine: closing waits for the
+  // last.
+  if (unfinished) transport_.close(fmt::format("rank {} ended in the middle of a step", transport_.rank()));
   loop_.stop();
   thread_.join();
 }
@@ -34,8 +31,19 @@ Engine::~Engine() {
 void Engine::run() {
   pthread_setname_np(pthread_self(), "entrain-sync");
   while (!loop_.stopped()) {
-    if (!loop_.run_some(Deadline::after(timeout_s_)) && !loop_.stopped()) blame_silent_peer();
+    try {
+      if (!loop_.run_some(Deadline::after(timeout_s_)) && !loop_.stopped()) blame_silent_peer();
+    } catch (...) {  // out of memory, say
+      failed(std::current_exception());
+    }
   }
+}
+
+// engine | step | message | (32 bits of the synchronizer's); the top bit is control traffic's. Two steps at
+// most are under way at once.
+transport::Tag Engine::tag_of(size_t message) const {
+  return (static_cast<transport::Tag>(id_) & 0xff) << 55 | (static_cast<transport::Tag>(step_) & 0x7f) << 48 |
+         static_cast<transport::Tag>(message) << 32;
 }
 
 // On the loop's thread: it may still be leaving the event that ended the last step.
@@ -45,18 +53,22 @@ void Engine::set_plan(plan::Plan plan, graph::Graph graph, std::vector<torch::Te
   }
   std::promise<void> settled;
   loop_.post([&] {
-    synchronizers_.clear();
-    plan_ = std::move(plan);
-    members_ = variables_by_message(plan_);
-    graph_ = std::move(graph);
-    variables_ = std::move(variables);
-    gradients_.assign(variables_.size(), {});
-    for (const auto& message : plan_.messages) {
-      synchronizers_.push_back(make_synchronizer(message, plan_, graph_, transport_, loop_));
+    try {
+      synchronizers_.clear();
+      plan_ = std::move(plan);
+      members_ = variables_by_message(plan_);
+      graph_ = std::move(graph);
+      variables_ = std::move(variables);
+      gradients_.assign(variables_.size(), {});
+      for (const auto& message : plan_.messages) {
+        synchronizers_.push_back(make_synchronizer(message, plan_, graph_, transport_, loop_));
+      }
+      settled.set_value();
+    } catch (...) {
+      settled.set_exception(std::current_exception());
     }
-    settled.set_value();
   });
-  settled.get_future().wait();
+  settled.get_future().get();
   if (device_sum_) device_messages_ = std::make_unique<DeviceMessages>(*device_sum_, plan_, graph_);
 }
 
@@ -144,7 +156,7 @@ void Engine::start_message(size_t m) {
   }
   under_way_[m] = true;
   try {
-    synchronizers_[m]->start(tag_of(step_, m), std::move(gradients),
+    synchronizers_[m]->start(tag_of(m), std::move(gradients),
                              [this, m](std::exception_ptr error) { message_done(m, error); });
   } catch (...) {  // out of memory, say
     message_done(m, std::current_exception());

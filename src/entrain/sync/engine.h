@@ -33,8 +33,9 @@ namespace entrain::sync {
 class Engine {
  public:
   // `timeout_s`: the job fails when messages are under way and none has moved for so long.
-  // The transport outlives the engine.
-  Engine(transport::Transport& transport, double timeout_s);
+  // `id`, 0 to 255: engines of one transport that run at the same time have different ones, each the same on
+  // all ranks. The transport outlives the engine.
+  Engine(transport::Transport& transport, double timeout_s, int id = 0);
   ~Engine();
 
   // Where the devices can sum, they do so where a plan allows it. Before set_plan().
@@ -70,11 +71,13 @@ class Engine {
   void start_message(size_t m);
   void message_done(size_t m, std::exception_ptr error);
   void blame_silent_peer();
+  transport::Tag tag_of(size_t message) const;
   void install(size_t v);
   void wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& until);
 
   transport::Transport& transport_;
   double timeout_s_;
+  int id_;
   EventLoop loop_;
 
   // Set between steps.

@@ -4,6 +4,7 @@
 
 #include "entrain/base/error.h"
 #include "entrain/strategy/stored.h"
+#include "entrain/trainer/worker_talk.h"
 
 namespace entrain {
 namespace {
@@ -11,6 +12,7 @@ namespace {
 constexpr transport::Tag kGraphTag = transport::kControlTags + 1;
 constexpr transport::Tag kStrategyTag = transport::kControlTags + 2;
 constexpr transport::Tag kOrderTag = transport::kControlTags + 3;
+constexpr transport::Tag kResumedTag = transport::kControlTags + 5;
 
 void check_same(const graph::Graph& own, const graph::Graph& agreed, int rank) {
   for (const auto& v : own.variables) {
@@ -44,6 +46,17 @@ strategy::Strategy agree_on_strategy(transport::Transport& transport, const stra
   const std::string mine = transport.rank() == 0 ? strategy::to_binary(own) : "";
   return strategy::from_binary(
       transport::broadcast(transport, 0, mine, kStrategyTag, deadline, "agreement on the strategy"));
+}
+
+void agree_on_resumed_step(Context& context, int64_t step) {
+  const auto deadline = Deadline::after(context.job.timeout_s);
+  const auto told = tell_workers(context, std::to_string(step), kResumedTag, deadline, "step to resume from");
+  if (told == std::to_string(step)) return;
+  bad_input(
+      "--resume: the newest checkpoint is of step {} on rank {}, of step {} on rank 0; every rank must read "
+      "the same "
+      "folder",
+      step, context.rank(), told);
 }
 
 void give_order(transport::Transport& transport, int server, Order order) {

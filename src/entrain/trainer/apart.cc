@@ -275,7 +275,7 @@ TrainReport ApartTraining::run() {
   TrainReport report;
   report.first_step = resumed_ ? resumed_->step : 0;
   steps_left(report.first_step, options_.steps);
-  Progress progress("step", options_.steps, options_.progress && context_.rank() == 0);
+  Progress progress("step", shown_total(options_.steps), options_.progress && context_.rank() == 0);
   begin_ = Clock::now();
   bytes_before_ = context_.transport->bytes_sent();
   int64_t step = report.first_step;

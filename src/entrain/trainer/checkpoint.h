@@ -1,4 +1,5 @@
-// Checkpoints: everything that a job needs to continue as if it had never stopped, bit for bit.
+// Checkpoints: everything that a job needs to continue as if it had never stopped, on the CPU bit for bit. (A
+// GPU's random numbers and what a compressor's error feedback holds are not in them.)
 //
 // One file each, FOLDER/checkpoint-00000100.safetensors (100: the step), in the format of safetensors.h:
 //   model.NAME         parameters and buffers

@@ -15,6 +15,8 @@ struct Context {
   cluster::Cluster cluster;
   std::unique_ptr<transport::RendezvousServer> rendezvous;  // in the rank that was told to serve it
   std::shared_ptr<transport::Transport> transport;
+  int engines = 0;  // made so far: what each sends has an id of its own
+  int handles = 0;  // Distributed that live
 
   int rank() const { return job.rank; }
   int world() const { return job.world; }

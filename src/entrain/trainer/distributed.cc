@@ -2,6 +2,9 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <sstream>
 #include <utility>
 
@@ -31,6 +34,22 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
+// What a worker sends for a variable that its loss did not use: -0, because it adds like 0 and yet
+// (-0) + (-0) alone is -0. So all workers see it when nobody has used the variable.
+torch::Tensor no_gradient(const torch::Tensor& variable) { return torch::full_like(variable, -0.0); }
+
+// Whether every worker sent no_gradient(). On a device nobody looks: it would have to be waited for.
+bool is_no_gradient(const torch::Tensor& gradient) {
+  if (gradient.is_sparse() || !gradient.is_cpu() || gradient.numel() == 0 || !gradient.is_contiguous()) {
+    return false;
+  }
+  const auto* bytes = static_cast<const unsigned char*>(gradient.data_ptr());
+  const size_t width = gradient.element_size();  // little-endian: the sign is in the last byte
+  const bool first =
+      bytes[width - 1] == 0x80 && std::all_of(bytes, bytes + width - 1, [](auto b) { return b == 0; });
+  return first && std::memcmp(bytes, bytes + width, gradient.nbytes() - width) == 0;  // all are as the first
+}
+
 }  // namespace
 
 Distributed::Distributed(Context& context, torch::nn::Module& module, torch::optim::Optimizer& optimizer,
@@ -39,18 +58,35 @@ Distributed::Distributed(Context& context, torch::nn::Module& module, torch::opt
       module_(module),
       options_(std::move(options)),
       updater_(optimizer),
-      engine_(*context.transport, context.job.timeout_s) {
-  if (!context.trains()) {
-    bad_input("rank {} only serves parameters in this cluster: call entrain::serve() there", context.rank());
-  }
+      engine_(*context.transport, context.job.timeout_s, context.engines++) {
+  check_module();
+  ++context_.handles;
   check_same_parameters();
   broadcast_parameters();
   const auto parameters = module.parameters();
   if (!parameters.empty()) engine_.sum_on(device_sum_of(context, parameters.front().device()));
 }
 
+void Distributed::check_module() const {
+  if (!context_.trains()) {
+    bad_input("rank {} only serves parameters in this cluster: call entrain::serve() there", context_.rank());
+  }
+  if (context_.handles > 0 && context_.workers() < context_.world()) {
+    bad_input("rank {}: a second distribute() where hosts only serve; allowed: one at a time",
+              context_.rank());
+  }
+  const auto parameters = module_.named_parameters();
+  for (const auto& parameter : parameters) {
+    if (parameter->device() == parameters[0]->device()) continue;
+    bad_input("rank {}: {} is on {}, {} on {}; allowed: all parameters of a rank on one device",
+              context_.rank(), parameters[0].key(), parameters[0]->device().str(), parameter.key(),
+              parameter->device().str());
+  }
+}
+
 // An orderly end tells the servers; after a failure they know already.
 Distributed::~Distributed() {
+  --context_.handles;
   watch_.reset();
   try {
     finish();
@@ -91,15 +127,20 @@ void Distributed::check_same_parameters() {
 
 void Distributed::broadcast_parameters() {
   const torch::NoGradGuard no_grad;
-  std::vector<torch::Tensor> tensors = module_.parameters(), hosts;
-  const auto buffers = module_.buffers();
-  tensors.insert(tensors.end(), buffers.begin(), buffers.end());
+  std::vector<torch::Tensor> tensors, hosts;
   std::vector<transport::Bytes> pieces;
-  for (const auto& tensor : tensors) {
-    if (!tensor.is_contiguous()) fail("a parameter or buffer of the model is not contiguous");
-    hosts.push_back(tensor.cpu());  // itself, where it is in host memory
-    pieces.emplace_back(static_cast<std::byte*>(hosts.back().data_ptr()), tensor.nbytes());
+  size_t bytes = 0;
+  for (const auto& named : {module_.named_parameters(), module_.named_buffers()}) {
+    for (const auto& tensor : named) {
+      if (!tensor->is_contiguous()) fail("rank {}: {} is not contiguous", context_.rank(), tensor.key());
+      tensors.push_back(*tensor);
+      hosts.push_back(tensor->cpu());  // itself, where it is in host memory
+      pieces.emplace_back(static_cast<std::byte*>(hosts.back().data_ptr()), tensor->nbytes());
+      bytes += tensor->nbytes();
+    }
   }
+  std::byte padding{};  // what is sent is cut into elements of two bytes
+  if (bytes % 2 != 0) pieces.emplace_back(&padding, 1);
   std::vector<int> workers;
   for (int rank = 0; rank < context_.world(); ++rank) {
     if (context_.cluster.is_worker(rank)) workers.push_back(rank);
@@ -108,7 +149,10 @@ void Distributed::broadcast_parameters() {
   options.tag = kParametersTag;
   options.type = collective::Type::kBFloat16;  // any two bytes: nothing is summed
   options.what = "broadcast of rank 0's parameters";
-  options.deadline = Deadline::after(context_.job.timeout_s);
+  // Rank 0 sends it to half the others, so many at a time; a link below kSlowest counts as dead.
+  constexpr double kSlowest = 10e6;  // bytes a second
+  options.deadline = Deadline::after(context_.job.timeout_s +
+                                     static_cast<double>(bytes) * std::log2(workers.size()) / kSlowest);
   collective::execute(collective::broadcast(workers, context_.world()), collective::Buffer(pieces), options,
                       *context_.transport);
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -130,7 +174,30 @@ void Distributed::share_accumulated(const std::vector<torch::Tensor>& variables)
   }
 }
 
+void Distributed::check_frozen() const {
+  for (const auto& [name, parameter] : frozen_) {
+    if (!parameter.requires_grad()) continue;
+    fail(
+        "rank {}: {} requires a gradient since the first step, which settled what is trained; make another "
+        "Distributed after such a change",
+        context_.rank(), name);
+  }
+}
+
+// A failure fails the job: the others wait for gradients that will not come.
+void Distributed::backward(const torch::Tensor& loss) {
+  try {
+    shared_loss(loss).backward();
+  } catch (const std::exception& e) {
+    in_backward_ = false;
+    context_.transport->close(
+        fmt::format("rank {}: backward of step {} failed: {}", context_.rank(), step_, e.what()));
+    throw;
+  }
+}
+
 void Distributed::step(const torch::Tensor& loss) {
+  check_frozen();
   if (watch_) watch_->check();
   if (profile_) profile_->forward_ends(not_computing());
   finish();
@@ -145,7 +212,7 @@ void Distributed::step(const torch::Tensor& loss) {
     {
       const Stopwatch stopwatch(times_.backward);
       profile_->backward_begins();
-      shared_loss(loss).backward();
+      backward(loss);
     }
     in_backward_ = false;
     profile_->backward_ends();
@@ -169,7 +236,10 @@ void Distributed::first_step(const torch::Tensor& loss) {
   std::vector<size_t> order;
   {
     const graph::GradientHooks recorder(captured.variables, [&](size_t v) { order.push_back(v); });
-    shared_loss(loss).backward();
+    backward(loss);
+  }
+  for (const auto& parameter : module_.named_parameters()) {
+    if (!parameter->requires_grad()) frozen_.emplace_back(parameter.key(), *parameter);
   }
   graph::describe_gradients(captured, order);
   const Deadline deadline = Deadline::after(context_.job.timeout_s);
@@ -218,17 +288,16 @@ void Distributed::switch_strategy(const strategy::Strategy& strategy) {
   settle(strategy);
 }
 
-// A variable this rank's loss did not use has a gradient of zero; the others wait for it.
+// A variable that this rank's loss did not use: the others wait for its gradient.
 void Distributed::send_missing() {
   const torch::NoGradGuard no_grad;
   for (size_t v = 0; v < variables_.size(); ++v) {
     if (made_[v]) continue;
     torch::Tensor& gradient = variables_[v].mutable_grad();
-    const auto options = variables_[v].options();
     if (!gradient.defined()) {
       gradient = graph_.variables[v].sparse
-                     ? torch::zeros(variables_[v].sizes(), options.layout(torch::kSparse))
-                     : torch::zeros_like(variables_[v]);
+                     ? torch::zeros(variables_[v].sizes(), variables_[v].options().layout(torch::kSparse))
+                     : no_gradient(variables_[v]);
     }
     engine_.ready(v);
   }
@@ -237,6 +306,7 @@ void Distributed::send_missing() {
 // The variable has a gradient only meanwhile: the next backward hands over its own tensor (no copy, no
 // zeroing), or the user has begun to accumulate one, which stays.
 void Distributed::update(size_t v, torch::Tensor gradient) {
+  if (is_no_gradient(gradient)) return;
   const Stopwatch stopwatch(times_.updated);
   torch::Tensor& current = variables_[v].mutable_grad();
   torch::Tensor accumulated = std::exchange(current, std::move(gradient));

@@ -41,7 +41,9 @@ struct Times {
 // the same order on every worker. Errors: PeerError when another rank fails, naming it.
 class Distributed {
  public:
-  // Broadcasts rank 0's parameters and buffers. Module and optimizer outlive this.
+  // Broadcasts rank 0's parameters and buffers. Module and optimizer outlive this. A job may have several, of
+  // different modules, made in the same order on every worker; one where hosts only serve. Throws InputError
+  // for parameters on several devices.
   Distributed(Context& context, torch::nn::Module& module, torch::optim::Optimizer& optimizer,
               Options options);
   ~Distributed();
@@ -53,6 +55,9 @@ class Distributed {
   // in the mean over the workers as `loss` does. So gradients are accumulated as ever:
   //   (loss(a) / 2).backward();  step(loss(b) / 2);
   // After step() no parameter has a gradient: zero_grad() and optimizer.step() are not needed, and harmless.
+  // A parameter that no worker's loss depends on stays as it is, as ever (on a GPU: its gradient counts as
+  // 0). Which parameters require a gradient is settled by the first step; Error when one does so later. What
+  // backward throws ends the job.
   void step(const torch::Tensor& loss);
 
   // Waits until all updates of the last step are made: before reading parameters.
@@ -71,7 +76,10 @@ class Distributed {
   int64_t steps() const { return step_; }
 
  private:
+  void check_module() const;
+  void check_frozen() const;
   void first_step(const torch::Tensor& loss);
+  void backward(const torch::Tensor& loss);
   void settle(const strategy::Strategy& strategy);
   void send_missing();
   void share_accumulated(const std::vector<torch::Tensor>& variables) const;
@@ -88,8 +96,9 @@ class Distributed {
   PartialUpdate updater_;
   graph::Graph graph_;
   strategy::Strategy strategy_;
-  std::vector<torch::Tensor> variables_;  // in G's order once it is known
-  std::vector<bool> made_;                // by variable: backward has made its gradient in this step
+  std::vector<torch::Tensor> variables_;                       // in G's order once it is known
+  std::vector<std::pair<std::string, torch::Tensor>> frozen_;  // parameters that are no variables
+  std::vector<bool> made_;  // by variable: backward has made its gradient in this step
   int64_t step_ = 0;
   bool in_backward_ = false;  // of step(), not one of the user's
   bool under_way_ = false;    // updates of the last step are missing

@@ -14,6 +14,7 @@
 #include "entrain/trainer/apart_records.h"
 #include "entrain/trainer/examiner.h"
 #include "entrain/trainer/model_files.h"
+#include "entrain/trainer/steps.h"
 
 namespace entrain {
 namespace {
@@ -86,7 +87,7 @@ TrainReport train_hogwild(Context& context, const TrainOptions& options) {
   const bool tested = is_tested(options, *replicas[0].data);
   TrainReport report;
   std::atomic<bool> stop = false;
-  Progress progress("step", steps, options.progress);
+  Progress progress("step", shown_total(steps), options.progress);
   const auto begin = Clock::now();
   auto last = begin;
   const int64_t made = optim::run_hogwild(

@@ -16,6 +16,7 @@
 #include "entrain/pipeline/partition.h"
 #include "entrain/pipeline/rank_pipeline.h"
 #include "entrain/pipeline/thread_pipeline.h"
+#include "entrain/trainer/agreement.h"
 #include "entrain/trainer/captain.h"
 #include "entrain/trainer/checkpoint.h"
 #include "entrain/trainer/data/data.h"
@@ -132,6 +133,7 @@ PipelinedTraining::PipelinedTraining(Context& context, const TrainOptions& optio
     if (!resumed_ || resumed_->model != options.model) {
       bad_input("--resume {}: no checkpoint of {} there", options.resume.string(), options.model);
     }
+    agree_on_resumed_step(context, resumed_->step);
     log_info("resumed after step {}", resumed_->step);
   }
   pipeline::Options engine;
@@ -255,7 +257,7 @@ TrainReport PipelinedTraining::run() {
   TrainReport report;
   report.first_step = resumed_ ? resumed_->step : 0;
   const int64_t warmup = warmup_steps(steps_left(report.first_step, options_.steps));
-  Progress progress("step", options_.steps, options_.progress && context_.rank() == 0);
+  Progress progress("step", shown_total(options_.steps), options_.progress && context_.rank() == 0);
   Captain captain(context_);
   const auto begin = Clock::now();
   double paused_s = 0;

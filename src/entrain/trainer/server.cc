@@ -9,7 +9,7 @@ namespace entrain {
 
 void serve(Context& context) {
   transport::Transport& transport = *context.transport;
-  sync::Engine engine(transport, context.job.timeout_s);
+  sync::Engine engine(transport, context.job.timeout_s, context.engines++);
   // The first agreement waits for the workers' first forward and backward, however long they take.
   const graph::Graph graph = agree_on_graph(transport, std::nullopt, Deadline::never());
   const auto settle = [&] {

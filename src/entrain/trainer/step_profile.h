@@ -11,7 +11,7 @@
 
 namespace entrain {
 
-// Told of a step's events in the order in which they happen, on one thread.
+// Told of a step's events in the order in which they happen; no two calls overlap.
 //
 //   forward_begins  reads(0) reads(1) ...  forward_ends  backward_begins  made(n-1) ... made(0) backward_ends
 //

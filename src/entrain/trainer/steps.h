@@ -14,6 +14,12 @@ inline int64_t steps_left(int64_t first, int64_t all) {
   return all - first;
 }
 
+// As many as nobody waits for: another end is given.
+inline constexpr int64_t kUnlimited = 1'000'000'000;
+
+// For a progress line, which knows no total by 0.
+inline int64_t shown_total(int64_t steps) { return steps < kUnlimited ? steps : 0; }
+
 // Those at the start of a run of `count` steps whose times do not count: the first fifth, at most 5.
 inline int64_t warmup_steps(int64_t count) { return std::min<int64_t>(5, count / 5 + (count > 1 ? 1 : 0)); }
 

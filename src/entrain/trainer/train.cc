@@ -15,6 +15,7 @@
 #include "entrain/base/units.h"
 #include "entrain/optim/base.h"
 #include "entrain/strategy/builders/registry.h"
+#include "entrain/trainer/agreement.h"
 #include "entrain/trainer/apart.h"
 #include "entrain/trainer/captain.h"
 #include "entrain/trainer/checkpoint.h"
@@ -110,6 +111,7 @@ void Training::resume() {
     bad_input("--resume {}: a checkpoint of {}, not of {}", options_.resume.string(), resumed_->model,
               options_.model);
   }
+  agree_on_resumed_step(context_, resumed_->step);
   optim::set_rate(*optimizer_, options_.optimizer.rate_of(0, 1));  // this job's, not that of the one before
 }
 
@@ -211,7 +213,7 @@ TrainReport Training::run() {
   TrainReport report;
   report.first_step = resumed_ ? resumed_->step : 0;
   const int64_t warmup = warmup_steps(steps_left(report.first_step, options_.steps));
-  Progress progress("step", options_.steps, options_.progress && context_.rank() == 0);
+  Progress progress("step", shown_total(options_.steps), options_.progress && context_.rank() == 0);
   Captain captain(context_);
   std::optional<strategy::Strategy> wanted;  // by the pilot
   bool asked = false, changed = false;       // the change has been announced; was made before this step

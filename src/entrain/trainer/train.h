@@ -25,8 +25,8 @@ struct TrainOptions {
   strategy::Pipeline pipeline;
   std::filesystem::path trace;  // pipelines: the last step, in Chrome's trace format; empty: none
   std::string data;             // see data/data.h; empty: made up
-  std::string device = "cpu";   // or cuda, shared by the ranks of a host
-  int64_t steps = 20;
+  std::string device = "cpu";   // or cuda, whose GPUs the ranks of a host take in turn
+  int64_t steps = 20;           // or kUnlimited (steps.h), with `seconds`
   // End after so long, tests not counted; 0: after `steps`. Workers that train apart by a synchronous rule
   // end together where a period does, up to two later: the first to notice, the second for all to have heard.
   double seconds = 0;

@@ -1,7 +1,7 @@
 // What a rank and the rendezvous say to each other once the token is proven.
 //
 //   rank:    registration   its address and port, fixed size
-//   server:  notice*        {kind, a rank, size}, then `size` bytes, at most kMaxNotice
+//   server:  notice*        {kind, a rank, size}, then `size` bytes
 #pragma once
 
 #include <cstring>

@@ -76,7 +76,8 @@ struct Result {
 };
 
 // Called exactly once, on the transport's own thread (inproc: possibly on the posting or a
-// peer's thread). The callbacks of one rank never overlap. Must not block or throw, and may post.
+// peer's thread; after close(), on the posting one). The callbacks of one rank do not overlap before close().
+// Must not block or throw, and may post.
 using Done = std::function<void(Result)>;
 
 struct SendOptions {

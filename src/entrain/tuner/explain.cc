@@ -6,7 +6,7 @@
 #include <set>
 
 #include "entrain/base/error.h"
-#include "entrain/simulator/analytic/routes.h"
+#include "entrain/plan/link_bound.h"
 #include "entrain/simulator/parts.h"
 #include "entrain/strategy/builders/registry.h"
 #include "entrain/strategy/validate.h"
@@ -83,28 +83,18 @@ void measure_links(Explanation& e, const Strategy& strategy, const graph::Graph&
   const plan::Plan plan = plan::make_plan(strategy, graph, cluster);
   e.bound = plan::link_bound(plan, graph, cluster);
   e.best_bound_s = plan::best_link_bound(plan, graph, cluster);
-  const simulator::Routes routes(graph);
-  const size_t hosts = cluster.hosts.size();
-  std::vector<double> bytes(2 * hosts);  // sending of each host, then receiving
-  for (const auto& message : plan.messages) {
-    const auto [route, size] = routes.find(message, plan.workers);
-    for (const auto& hop : route->hops) {
-      const auto from = static_cast<size_t>(cluster.host_of(hop.from)),
-                 to = static_cast<size_t>(cluster.host_of(hop.to));
-      if (from == to) continue;
-      bytes[from] += hop.share * size / route->chunks;
-      bytes[hosts + to] += hop.share * size / route->chunks;
+  const auto [sent, received] = plan::link_bytes(plan, graph, cluster);
+  for (const bool sending : {true, false}) {
+    for (size_t h = 0; h < cluster.hosts.size(); ++h) {
+      LinkUse use;
+      use.host = static_cast<int>(h);
+      use.sending = sending;
+      use.bytes = (sending ? sent : received)[h];
+      if (use.bytes <= 0) continue;
+      use.seconds = use.bytes * 8 / (cluster.hosts[h].bandwidth_gbit * 1e9);
+      use.share = use.seconds / calibration.link_efficiency / e.timeline.estimate.seconds;
+      e.links.push_back(use);
     }
-  }
-  for (size_t r = 0; r < bytes.size(); ++r) {
-    if (bytes[r] <= 0) continue;
-    LinkUse use;
-    use.host = static_cast<int>(r % hosts);
-    use.sending = r < hosts;
-    use.bytes = bytes[r];
-    use.seconds = bytes[r] * 8 / (cluster.hosts[use.host].bandwidth_gbit * 1e9);
-    use.share = use.seconds / calibration.link_efficiency / e.timeline.estimate.seconds;
-    e.links.push_back(use);
   }
   std::stable_sort(e.links.begin(), e.links.end(),
                    [](const LinkUse& a, const LinkUse& b) { return a.seconds > b.seconds; });

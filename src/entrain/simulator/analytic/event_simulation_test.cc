@@ -4,6 +4,8 @@
 
 #include <thread>
 
+#include "entrain/collective/executor.h"
+#include "entrain/dataset/dataset.h"
 #include "entrain/simulator/analytic/bound.h"
 #include "entrain/simulator/analytic/calibrate.h"
 #include "entrain/simulator/analytic/network.h"
@@ -138,6 +140,12 @@ std::vector<Shipment> run(const char* cluster, std::vector<Shipment> shipments) 
   std::vector<double> busy;
   Network(cluster::parse(cluster), ideal()).run(shipments, {0, 1}, kFine, busy);
   return shipments;
+}
+
+// Three rungs of the ladder state it: who runs, who records, who predicts.
+TEST(Network, MessagesAreCutAsTheRuntimeCutsThem) {
+  EXPECT_EQ(Calibration{}.least_segment, collective::kLeastSegment);
+  EXPECT_EQ(dataset::Settings{}.least_segment_bytes, static_cast<int64_t>(collective::kLeastSegment));
 }
 
 TEST(Network, StreamsShareALink) {

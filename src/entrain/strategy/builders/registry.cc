@@ -44,6 +44,19 @@ Strategy load_file(const std::string& name) {
   return load(path);
 }
 
+// Servers only cast: another compressor that nothing takes would be no more than a name.
+void check_all_reduced(const Strategy& strategy, const Compression& compression) {
+  if (compression.compressor == Compressor::kNone || is_cast(compression.compressor)) return;
+  for (const VariableConfig& variable : strategy.variables) {
+    for (const Part& part : variable.parts) {
+      const auto* all_reduce = std::get_if<AllReduce>(&part.synchronizer);
+      if (all_reduce != nullptr && all_reduce->compressor == compression.compressor) return;
+    }
+  }
+  bad_input("{}: no dense gradient is all-reduced in it, and servers only cast; allowed: fp16, fp16-ef, bf16",
+            strategy.id);
+}
+
 }  // namespace
 
 std::span<const Builder> builders() { return kBuilders; }
@@ -90,6 +103,7 @@ Strategy load_or_build(const std::string& name_or_file, const graph::Graph& grap
   if (named.compression) {
     strategy = compressed(std::move(strategy), graph, *named.compression);
     strategy.id = name_or_file;
+    check_all_reduced(strategy, *named.compression);
   }
   try {
     validate(strategy, graph, cluster);

@@ -59,7 +59,7 @@ bool read_fully(const Fd& socket, void* data, size_t size, Deadline deadline, st
 bool write_fully(const Fd& socket, const void* data, size_t size, Deadline deadline, std::string& error);
 
 // For a connection between ranks: no delay, late choice of what is sent next, and a peer that is
-// cut off is noticed within 5 seconds (unacknowledged data or keep-alive probes for 4 s).
+// cut off is noticed within 5 seconds (unacknowledged data or keep-alive probes for 3 s).
 void tune_for_messages(const Fd& socket);
 
 }  // namespace entrain::transport
