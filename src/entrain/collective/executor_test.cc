@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "entrain/collective/algorithms.h"
@@ -151,6 +152,26 @@ TEST(Buffer, SlicesAcrossPieces) {
   EXPECT_EQ(pieces[1].size(), 8u);
   EXPECT_EQ(pieces[1].data(), reinterpret_cast<std::byte*>(b.data()));
   EXPECT_TRUE(buffer.slice(20, 20).empty());
+}
+
+// A ring of 256 has 130,560 transfers, and a tag 16 bits for one: they are numbered by pair of ranks.
+TEST(Program, BothEndsKnowATransferByTheSameSmallNumber) {
+  for (const auto& schedule : {ring(iota(256), 256), halving_doubling(iota(32), 32)}) {
+    const Program here = compile(schedule, 0), next = compile(schedule, 1);
+    std::map<int, int> sent, received;  // chunk by number
+    for (int chunk = 0; chunk < schedule.chunks; ++chunk) {
+      for (const auto& e : here.chunks[chunk]) {
+        if (e.kind != Program::Kind::kSend || e.peer != 1) continue;
+        EXPECT_TRUE(sent.emplace(e.number, chunk).second);
+      }
+      for (const auto& e : next.chunks[chunk]) {
+        if (e.kind != Program::Kind::kSend && e.peer == 0) received.emplace(e.number, chunk);
+      }
+    }
+    EXPECT_FALSE(sent.empty());
+    EXPECT_LT(sent.rbegin()->first, 1 << 16);
+    EXPECT_EQ(sent, received) << schedule.name;
+  }
 }
 
 }  // namespace

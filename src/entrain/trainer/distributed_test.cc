@@ -6,6 +6,7 @@
 #include "entrain/base/error.h"
 #include "entrain/models/registry.h"
 #include "entrain/strategy/builders/registry.h"
+#include "entrain/trainer/agreement.h"
 #include "entrain/trainer/server.h"
 #include "support/jobs.h"
 
@@ -153,6 +154,15 @@ TEST(Distributed, AFailingRankEndsTheOthers) {
   } catch (const Error& e) {
     EXPECT_THAT(e.what(), HasSubstr("rank 1"));
   }
+}
+
+TEST(Distributed, RanksThatResumeFromDifferentStepsAreTold) {
+  testing::run_job("local:3", [](Context& context) {
+    agree_on_resumed_step(context, 7);
+    const int64_t own = context.rank() == 2 ? 5 : 7;  // a folder of another host
+    if (own == 7) return agree_on_resumed_step(context, own);
+    EXPECT_THROW(agree_on_resumed_step(context, own), InputError);
+  });
 }
 
 TEST(Distributed, LbfgsIsRefused) {

@@ -36,7 +36,7 @@ Replay::Replay(Context& context, const graph::Graph& profile, const strategy::St
     : context_(context),
       graph_(profile),
       speed_(context.cluster.hosts[context.cluster.host_of(context.rank())].speed),
-      engine_(*context.transport, context.job.timeout_s) {
+      engine_(*context.transport, context.job.timeout_s, context.engines++) {
   if (graph_.compute_s() <= 0) {
     bad_input("the profile of {} has no times; make one with entrain graph --profile-out FILE", graph_.model);
   }
