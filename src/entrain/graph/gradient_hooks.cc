@@ -6,7 +6,6 @@
 #include "entrain/base/error.h"
 
 namespace entrain::graph {
-
 namespace {
 
 // Whether `gradient`, which autograd made of `input` without a copy, is a view of what autograd still uses or

@@ -149,7 +149,7 @@ void Distributed::broadcast_parameters() {
   options.tag = kParametersTag;
   options.type = collective::Type::kBFloat16;  // any two bytes: nothing is summed
   options.what = "broadcast of rank 0's parameters";
-  // Rank 0 sends it to half the others, so many at a time; a link below kSlowest counts as dead.
+  // Rank 0 sends all of it log2(workers) times; a link slower than kSlowest counts as dead.
   constexpr double kSlowest = 10e6;  // bytes a second
   options.deadline = Deadline::after(context_.job.timeout_s +
                                      static_cast<double>(bytes) * std::log2(workers.size()) / kSlowest);

@@ -74,6 +74,10 @@ std::unique_ptr<Stepper> make_stepper(Context& context, const StandingOptions& o
       context, profile, strategy::build("allreduce", profile, context.cluster, options.seed), options.seed);
 }
 
+// Steps that are not steady: so many, and for so long, for steps of milliseconds are noisy, and cheap.
+constexpr int64_t kUnsteadySteps = 9;
+constexpr double kUnsteadySeconds = 0.5;
+
 bool is_steady(const std::vector<double>& seconds, double steady) {
   const double spread = quantile(seconds, 0.75) - quantile(seconds, 0.25);
   return spread / median(seconds) / std::sqrt(static_cast<double>(seconds.size())) <= steady;
@@ -163,7 +167,7 @@ Measurement StandingJob::measure(const strategy::Strategy& strategy, const Measu
     if (done() < options.least) return false;
     if (done() >= options.most || is_steady(result.seconds, options.steady)) return true;
     const double total = std::accumulate(result.seconds.begin(), result.seconds.end(), 0.0);
-    return done() >= options.unsteady && total >= options.unsteady_s;
+    return done() >= kUnsteadySteps && total >= kUnsteadySeconds;
   };
   while (!enough()) {
     const int64_t more = done() < options.least ? options.least - done() : std::max<int64_t>(3, done() / 2);

@@ -25,8 +25,6 @@ void check_compute(const std::string& compute);
 struct MeasureOptions {
   int64_t least = 4;  // measured steps
   int64_t most = 60;
-  int64_t unsteady = 9;  // so many, and for so long: steps of milliseconds are noisy, and cheap
-  double unsteady_s = 0.5;
   double steady = 0.03;   // enough when (p75 - p25) / median of the steps is at most this, over sqrt(steps)
   double deadline_s = 0;  // a step that takes longer ends the trial; 0: none
 };
