@@ -1,36 +1,73 @@
-# entrain: the commands of README.md. Each installs what it needs and builds first.
+# entrain: the commands of README.md and docs/install.md. Each installs what it needs, builds what it needs, and no more.
+#
+# A folder is configured once; ninja does it again when a CMake file changes or scripts/setup installs something.
+# demo, build, test, bench and package share $(BUILD), with the same flags, so that none compiles again what another has.
+# A warning never ends these builds: a newer compiler may know more of them. It does in `make check`, whose folder is
+# its own for that reason, and in the presets for developers (CMakePresets.json).
 BUILD ?= build
-JOBS ?= $(shell nproc)
+CONFIGURE ?=
 
-.PHONY: build test demo bench sanitize format tidy setup clean
+.PHONY: demo build test check lint bench package sanitize format tidy clean
 
-build: setup
-	@cmake -S . -B $(BUILD) -G Ninja > $(BUILD)-configure.log 2>&1 || { cat $(BUILD)-configure.log; exit 1; }
-	@cmake --build $(BUILD) -j $(JOBS)
+configure = cmake -S . -B $(BUILD) -G Ninja $(CONFIGURE) > $(BUILD)-configure.log 2>&1 || { cat $(BUILD)-configure.log; exit 1; }
+configured = test -e $(BUILD)/build.ninja || { $(configure); }
 
-setup:
+demo:
 	@scripts/setup
-
-test: build
-	@cd $(BUILD) && ctest --output-on-failure -j $(JOBS)
-
-demo: build
+	@$(configured)
+	@scripts/build $(BUILD) entrain
 	@$(BUILD)/entrain demo
 
-bench: build
+build:
+	@scripts/setup
+	@$(configured)
+	@scripts/build $(BUILD) entrain examples/all
+
+# Without GTest, as after `make demo`, CMake leaves the tests out and CTestTestfile.cmake with them.
+test:
+	@scripts/setup --test
+	@test -e $(BUILD)/CTestTestfile.cmake || { $(configure); }
+	@test -e $(BUILD)/CTestTestfile.cmake || { grep tests: $(BUILD)-configure.log; exit 1; }
+	@scripts/build $(BUILD) all
+	@cd $(BUILD) && ctest --output-on-failure -j "$$(nproc)"
+
+check:
+	@scripts/setup --ssh
+	@$(MAKE) --no-print-directory test BUILD=build-check CONFIGURE=-DENTRAIN_WERROR=ON
+	@$(MAKE) --no-print-directory lint
+
+lint:
+	@scripts/setup --lint
+	@scripts/check_ladder
+	@scripts/check_names
+	@scripts/check_format
+	@scripts/tidy
+
+bench:
 	@scripts/setup --bench
+	@$(configured)
+	@scripts/build $(BUILD) entrain bench/all
 	@bench/run $(BUILD)/entrain
 
+package:
+	@scripts/setup --package
+	@$(configured)
+	@scripts/build $(BUILD) entrain
+	@cpack --config $(BUILD)/CPackConfig.cmake -B $(BUILD)/package > $(BUILD)-package.log 2>&1 || { cat $(BUILD)-package.log; exit 1; }
+	@ls $(BUILD)/package/*.deb
+
 # The in-process tests (ranks are threads) under ASan+UBSan, then under TSan.
-sanitize: setup
+sanitize:
+	@scripts/setup --test
 	@scripts/sanitize address,undefined
 	@scripts/sanitize thread
 
 format:
 	@git ls-files '*.h' '*.cc' | xargs clang-format -i
 
-tidy: build
-	@scripts/tidy $(BUILD)
+tidy:
+	@scripts/setup --lint
+	@scripts/tidy
 
 clean:
 	rm -rf $(BUILD) $(BUILD)-*

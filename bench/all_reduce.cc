@@ -9,8 +9,8 @@
 #include "entrain/base/quantile.h"
 #include "entrain/collective/algorithms.h"
 #include "entrain/collective/executor.h"
-#include "entrain/trainer/context.h"
-#include "entrain/trainer/train.h"
+#include "entrain/job/context.h"
+#include "entrain/train/train.h"
 
 int main(int argc, char** argv) {
   using namespace entrain;

@@ -9,7 +9,7 @@
 #include "entrain/base/clock.h"
 #include "entrain/base/quantile.h"
 #include "entrain/models/registry.h"
-#include "entrain/trainer/distributed.h"
+#include "entrain/parallel/distributed.h"
 
 namespace {
 

@@ -19,7 +19,7 @@
 #include "entrain/base/blas.h"
 #include "entrain/base/clock.h"
 #include "entrain/base/quantile.h"
-#include "entrain/pipeline/thread_pipeline.h"
+#include "entrain/pipeline/run/thread_pipeline.h"
 
 namespace {
 

@@ -10,7 +10,7 @@ find_package(CLI11 REQUIRED)
 find_package(ZLIB REQUIRED)
 # Optional: the mpi transport. MPI's own C++ classes are not wanted.
 set(MPI_CXX_SKIP_MPICXX ON)
-find_package(MPI COMPONENTS CXX)
+find_package(MPI QUIET COMPONENTS CXX)
 # Optional: sums by NCCL, with a libtorch that has CUDA. The one that libtorch came with (its wheels keep NCCL beside
 # it), since a program loads only one.
 if(TARGET torch_cuda)
@@ -22,9 +22,15 @@ if(TARGET torch_cuda)
     unset(NCCL_LIBRARY CACHE)
   endif()
 endif()
+# Optional: the tests. They are left out without it, since the program can be built all the same.
 if(ENTRAIN_TESTS)
-  find_package(GTest REQUIRED)
-  include(GoogleTest)
+  find_package(GTest QUIET)
+  if(GTest_FOUND)
+    include(GoogleTest)
+  else()
+    set(ENTRAIN_TESTS OFF)  # of this run: the next one looks again
+    message(STATUS "tests: left out, GTest is not installed (scripts/setup --test installs it)")
+  endif()
 endif()
 
 # yaml-cpp 0.7 exports `yaml-cpp`, 0.8 `yaml-cpp::yaml-cpp`.

@@ -1,4 +1,4 @@
-// The README's example. Run it with: entrain launch -n 4 -- build/examples/train
+// The example of README.md and docs/cpp.md. Run it with: entrain launch -n 4 -- build/examples/train
 #include <torch/torch.h>
 
 #include <iostream>
@@ -20,5 +20,4 @@ int main() {
     trainer->step(loss);  // backward, synchronize, update
     if (step % 20 == 19 && context.rank() == 0) std::cout << "loss " << loss.item<float>() << std::endl;
   }
-  trainer->finish();
 }

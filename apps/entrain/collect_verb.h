@@ -3,8 +3,8 @@
 
 #include "verbs.h"
 
-namespace entrain::app {
+namespace entrain::app::collect_verb {
 
 void add_dataset_collect(CLI::App& dataset, Action& action);
 
-}  // namespace entrain::app
+}  // namespace entrain::app::collect_verb

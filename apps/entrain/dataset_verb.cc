@@ -6,14 +6,16 @@
 
 #include "collect_verb.h"
 #include "entrain/base/error.h"
+#include "entrain/base/files.h"
 #include "entrain/base/units.h"
 #include "entrain/dataset/autodist.h"
 #include "entrain/dataset/csv.h"
 #include "entrain/dataset/split.h"
 #include "entrain/dataset/stats.h"
+#include "usage.h"
 #include "verbs.h"
 
-namespace entrain::app {
+namespace entrain::app::dataset_verb {
 namespace {
 
 namespace fs = std::filesystem;
@@ -120,7 +122,7 @@ struct Split {
 int run(const Split& command) {
   require(command.paths);
   const dataset::Parts parts = dataset::split(dataset::load(command.paths), command.options);
-  fs::create_directories(command.out);
+  make_folders(command.out);
   Json result;
   for (const auto& [name, part] :
        {std::pair{"training", &parts.training}, {"validation", &parts.validation}, {"test", &parts.test}}) {
@@ -128,7 +130,7 @@ int run(const Split& command) {
     dataset::save(*part, file);
     result[name] = {{"records", part->records()}, {"domains", part->domains.size()}, {"file", file.string()}};
     if (!command.json) {
-      fmt::print("{:<40} {:>7} records of {} domains\n", file.string(), part->records(),
+      fmt::print("written to {:<40} {:>7} records of {} domains\n", file.string(), part->records(),
                  part->domains.size());
     }
   }
@@ -169,7 +171,8 @@ void report(const Conversion& command, const dataset::Dataset& data, const fs::p
   if (command.json) {
     print_json({{"records", data.records()}, {"domains", data.domains.size()}, {"out", where.string()}});
   } else {
-    fmt::print("{}: {} records of {} domains\n", where.string(), data.records(), data.domains.size());
+    fmt::print("written to {}: {} records of {} domains\n", where.string(), data.records(),
+               data.domains.size());
   }
 }
 
@@ -222,11 +225,11 @@ void add_import(CLI::App& dataset, Action& action) {
       ->required();
   verb->add_option("data", c->paths, "Further data sets to put into the same file");
   verb->add_option("--out", c->out, "File to write (.jsonl, .jsonl.gz)")->required();
-  verb->add_option("--batch-size", c->options.batch_size, "Examples a device; not in the files")
-      ->check(CLI::PositiveNumber)
+  verb->add_option("--batch-size", c->options.batch_size, "Examples per device; not in the files")
+      ->check(positive())
       ->capture_default_str();
   verb->add_option("--sequence", c->options.sequence, "Rows of a sparse variable that an example touches")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->capture_default_str();
   verb->add_flag("--json", c->json, "One JSON document on stdout");
   verb->callback([c, &action] { action = [c] { return run_import(*c); }; });
@@ -249,11 +252,11 @@ void add_dataset(CLI::App& app, Action& action) {
   auto* verb = app.add_subcommand("dataset",
                                   "(model, cluster, strategy, run-times) records: collect, inspect, convert");
   verb->require_subcommand(1);
-  add_dataset_collect(*verb, action);
+  collect_verb::add_dataset_collect(*verb, action);
   add_stats(*verb, action);
   add_split(*verb, action);
   add_import(*verb, action);
   add_export(*verb, action);
 }
 
-}  // namespace entrain::app
+}  // namespace entrain::app::dataset_verb

@@ -11,8 +11,12 @@
 
 namespace entrain::app {
 
+namespace dataset_verb {
 void add_dataset(CLI::App& app, Action& action);
+}
+namespace collect_verb {
 void add_dataset_collect(CLI::App&, Action&) {}  // needs ranks, and torch
+}  // namespace collect_verb
 
 namespace {
 
@@ -25,7 +29,7 @@ using Json = nlohmann::json;
 std::string run(const std::string& arguments) {
   CLI::App app;
   Action action;
-  add_dataset(app, action);
+  dataset_verb::add_dataset(app, action);
   app.parse("dataset " + arguments);
   ::testing::internal::CaptureStdout();
   try {

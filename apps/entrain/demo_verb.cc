@@ -2,120 +2,86 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "entrain/base/quantile.h"
-#include "entrain/base/units.h"
+#include "demo_report.h"
 #include "entrain/models/blueprint.h"
 #include "entrain/strategy/builders/registry.h"
-#include "entrain/trainer/compare.h"
-#include "entrain/trainer/train.h"
+#include "entrain/train/train.h"  // request_stop
+#include "entrain/trials/compare.h"
+#include "host_flags.h"
 #include "rank_verb.h"
+#include "usage.h"
 #include "verbs.h"
 
-namespace entrain::app {
+namespace entrain::app::demo_verb {
 namespace {
+
+volatile std::sig_atomic_t stopped_by = 0;  // the signal
 
 struct Command {
   std::string cluster = "lab:1x10gbit+3x1gbit";
   CompareOptions compare;
   bool json = false;
+  RemoteOptions remote;
 };
 
-struct Row {
-  std::string name;
-  double median, p10, p90;
-  plan::LinkBound bound;
-};
-
-std::vector<Row> rows_of(const Comparison& comparison) {
-  std::vector<Row> rows;
-  for (const auto& c : comparison.rows) {
-    rows.push_back({c.strategy.id, median(c.step_times), quantile(c.step_times, 0.1),
-                    quantile(c.step_times, 0.9), c.link_bound});
+DemoResult result_of(const Comparison& comparison, const CompareOptions& options) {
+  DemoResult result{
+      options.model, options.batch_size, {}, comparison.link_bound_best, comparison.interrupted};
+  for (const auto& row : comparison.rows) {
+    result.rows.push_back({row.strategy.id, row.step_times, row.link_bound});
   }
-  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.median < b.median; });
-  return rows;
+  return result;
 }
 
-std::string link_name(const plan::LinkBound& bound, const cluster::Cluster& cluster) {
-  return fmt::format("{} {}", cluster.hosts[bound.host].address, bound.sending ? "sends" : "receives");
+std::string where(const cluster::Cluster& cluster) {
+  const size_t hosts = cluster.hosts.size();
+  if (cluster.kind == cluster::Kind::kLab) return fmt::format("{} emulated hosts on this machine", hosts);
+  if (cluster.kind == cluster::Kind::kLocal) return fmt::format("{} ranks on this machine", cluster.world());
+  return fmt::format("{} hosts", hosts);
 }
 
-// "198.18.0.2 sends 134.6 MB a step at 1 Gbit/s: at least 1.08 s"
-std::string explain(const plan::LinkBound& bound, const cluster::Cluster& cluster) {
-  const double gbit = cluster.hosts[bound.host].bandwidth_gbit;
-  return fmt::format("{} {} a step at {:g} Gbit/s: at least {}", link_name(bound, cluster),
-                     format_bytes(bound.seconds * gbit * 1e9 / 8), gbit, format_seconds(bound.seconds));
-}
-
-// The bytes that cross the binding link explain the order: time >= bytes / bandwidth.
-void print_reason(const std::vector<Row>& rows, const cluster::Cluster& cluster, double best_bound) {
-  const Row& best = rows.front();
-  fmt::print("\nThis cluster prefers {}: {} a step. Its busiest link: {}.\n", best.name,
-             format_seconds(best.median), explain(best.bound, cluster));
-  const auto reference =
-      std::find_if(rows.begin(), rows.end(), [](const Row& row) { return row.name == "allreduce"; });
-  if (reference != rows.end() && reference->name != best.name) {
-    fmt::print("All-reduce, the fixed choice of DDP and Horovod, takes {:.2f}x as long: {}.\n",
-               reference->median / best.median, explain(reference->bound, cluster));
-  }
-  fmt::print("No strategy can be faster than {} on these links without compressing gradients.\n",
-             format_seconds(best_bound));
-}
-
-void print_table(const Comparison& comparison, const cluster::Cluster& cluster) {
-  const auto rows = rows_of(comparison);
-  const double slowest = rows.back().median;
-  fmt::print("\n{:<23} {:>9}   {:<17} {:>8} {:>10}  {}\n", "strategy", "step", "p10 .. p90", "speed-up",
-             "link bound", "busiest link");
-  for (const Row& row : rows) {
-    fmt::print("{:<23} {:>9}   {:<17} {:>7.2f}x {:>10}  {}\n", row.name, format_seconds(row.median),
-               fmt::format("{} .. {}", format_seconds(row.p10), format_seconds(row.p90)),
-               slowest / row.median, format_seconds(row.bound.seconds), link_name(row.bound, cluster));
-  }
-  print_reason(rows, cluster, comparison.link_bound_best);
-}
-
-void print_json(const Comparison& comparison, const Command& command) {
-  nlohmann::json json = {{"model", command.compare.model},
-                         {"cluster", command.cluster},
-                         {"link_bound_best_s", comparison.link_bound_best},
-                         {"strategies", nlohmann::json::array()}};
-  for (const Row& row : rows_of(comparison)) {
-    json["strategies"].push_back({{"strategy", row.name},
-                                  {"step_time_median_s", row.median},
-                                  {"step_time_p10_s", row.p10},
-                                  {"step_time_p90_s", row.p90},
-                                  {"link_bound_s", row.bound.seconds}});
-  }
-  fmt::print("{}\n", json.dump(2));
+// The one that the others are compared with first: Ctrl-C may leave only a few.
+std::vector<std::string> all_builders() {
+  std::vector<std::string> names = strategy::names();
+  std::stable_partition(names.begin(), names.end(), [](const std::string& name) { return name == "ddp"; });
+  return names;
 }
 
 int run(const Command& command) {
-  if (!started_by_entrain()) {
+  if (checks_input(command.cluster)) {
     models::make_blueprint(command.compare.model);
     for (const auto& name : command.compare.strategies) strategy::check_name(name);
   }
-  return run_on_ranks(command.cluster, 120, [&](Context& context) {
+  return run_on_ranks(command.cluster, 120, command.remote, [&](Context& context) {
+    for (const int signal : {SIGINT, SIGTERM}) {
+      std::signal(signal, [](int caught) {
+        stopped_by = caught;
+        request_stop();
+      });
+    }
     CompareOptions options = command.compare;
-    if (options.strategies.empty()) options.strategies = strategy::names();
+    if (options.strategies.empty()) options.strategies = all_builders();
     if (context.rank() == 0 && !command.json) {
       fmt::print(
-          "{} (batch {} a rank) on {}: {} emulated hosts on this machine, every strategy in one running "
-          "job.\n",
-          options.model, options.batch_size, command.cluster, context.cluster.hosts.size());
+          "{} on {}: {}, batch {} per rank, {} strategies in one running job.\n"
+          "Ctrl-C shows what was measured until then.\n",
+          options.model, command.cluster, where(context.cluster), options.batch_size,
+          options.strategies.size());
       std::fflush(stdout);
     }
     const Comparison comparison = compare(context, options);
     if (context.rank() != 0) return 0;
+    const DemoResult result = result_of(comparison, options);
     if (command.json) {
-      print_json(comparison, command);
+      fmt::print("{}\n", demo_json(result, context.cluster).dump(2));
     } else {
-      print_table(comparison, context.cluster);
+      fmt::print("{}", demo_text(result, context.cluster));
     }
-    return 0;
+    return code_after(stopped_by);
   });
 }
 
@@ -128,15 +94,22 @@ void add_demo(CLI::App& app, Action& action) {
   verb->add_option("--cluster", c->cluster, "Another cluster")->capture_default_str();
   verb->add_option("--model", c->compare.model, "Another model of the zoo")->capture_default_str();
   verb->add_option("--strategy", c->compare.strategies, "Only these builders or files (may be repeated)");
-  verb->add_option("--batch-size", c->compare.batch_size, "Examples a rank")
-      ->check(CLI::PositiveNumber)
+  verb->add_option("--batch-size", c->compare.batch_size,
+                   "Examples per rank; few, so that links decide and not cores")
+      ->check(positive())
       ->capture_default_str();
   verb->add_option("--steps", c->compare.steps, "Measured steps of each strategy")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->capture_default_str();
   verb->add_option("--seed", c->compare.seed, "Seed of parameters, data and strategies that draw");
+  add_host_options(*verb, c->remote);
   verb->add_flag("--json", c->json, "One JSON document on stdout");
+  verb->footer(
+      "Time: about 2 minutes on 2 cores; --steps, --strategy and a smaller --model shorten it.\n"
+      "Examples:\n"
+      "  entrain demo\n"
+      "  entrain demo --model bert-small --cluster lab:1x1gbit+3x100mbit --strategy ddp --strategy ps");
   verb->callback([c, &action] { action = [c] { return run(*c); }; });
 }
 
-}  // namespace entrain::app
+}  // namespace entrain::app::demo_verb

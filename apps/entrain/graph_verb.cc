@@ -11,9 +11,32 @@
 #include "entrain/base/units.h"
 #include "entrain/graph/profile.h"
 #include "entrain/models/registry.h"
+#include "usage.h"
 #include "verbs.h"
 
 namespace entrain::app {
+
+graph::Graph profile_model(const ProfileRequest& request) {
+  const torch::Device device(request.device);
+  if (device.is_cuda() && !torch::cuda::is_available()) {
+    bad_input("--device {}: libtorch sees no GPU here; allowed: cpu", request.device);
+  }
+  const auto model = models::make_model(request.model, request.seed);
+  model->to(device);
+  auto generator = at::detail::createCPUGenerator(request.seed);
+  const models::Batch batch = model->synthetic(request.batch_size, generator).to(device);
+  graph::ProfileOptions options;
+  options.repeats = request.repeats;
+  graph::Graph g = graph::profile(
+      *model, [&] { return model->loss(batch); }, options);
+  g.model = request.model;
+  g.batch_size = request.batch_size;
+  return g;
+}
+
+}  // namespace entrain::app
+
+namespace entrain::app::graph_verb {
 namespace {
 
 struct Command : ProfileRequest {
@@ -50,9 +73,13 @@ void print_table(const graph::Graph& g) {
 
 int run(const Command& command) {
   if (command.list) return list_models(command.json);
-  if (command.model.empty()) bad_input("--model is required; allowed: {}", fmt::join(models::names(), ", "));
+  if (command.model.empty()) bad_input("--model is required; entrain graph --list shows the models");
   const graph::Graph g = profile_model(command);
-  if (!command.profile_out.empty()) graph::save(g, command.profile_out);
+  if (!command.profile_out.empty()) {
+    graph::save(g, command.profile_out);
+    fmt::print(stderr, "written to {}; for --compute replay:{} or --graph {}\n", command.profile_out,
+               command.profile_out, command.profile_out);
+  }
   if (command.json) {
     fmt::print("{}\n", graph::to_json(g));
   } else {
@@ -63,33 +90,15 @@ int run(const Command& command) {
 
 }  // namespace
 
-graph::Graph profile_model(const ProfileRequest& request) {
-  const torch::Device device(request.device);
-  if (device.is_cuda() && !torch::cuda::is_available()) {
-    bad_input("--device {}: libtorch sees no GPU here; allowed: cpu", request.device);
-  }
-  const auto model = models::make_model(request.model, request.seed);
-  model->to(device);
-  auto generator = at::detail::createCPUGenerator(request.seed);
-  const models::Batch batch = model->synthetic(request.batch_size, generator).to(device);
-  graph::ProfileOptions options;
-  options.repeats = request.repeats;
-  graph::Graph g = graph::profile(
-      *model, [&] { return model->loss(batch); }, options);
-  g.model = request.model;
-  g.batch_size = request.batch_size;
-  return g;
-}
-
 void add_graph(CLI::App& app, Action& action) {
   auto* verb = app.add_subcommand("graph", "Show G of a model: variables, order, times, FLOPs, data flow");
   auto c = std::make_shared<Command>();
   verb->add_option("--model", c->model, "Model of the zoo, or a TorchScript file NAME.pt");
   verb->add_option("--batch-size", c->batch_size, "Examples in the profiled batch")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->capture_default_str();
   verb->add_option("--repeats", c->repeats, "Profiled runs; medians are taken")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->capture_default_str();
   verb->add_option("--seed", c->seed, "Seed of parameters and data");
   verb->add_option("--device", c->device, "Profile there")
@@ -104,4 +113,4 @@ void add_graph(CLI::App& app, Action& action) {
   verb->callback([c, &action] { action = [c] { return run(*c); }; });
 }
 
-}  // namespace entrain::app
+}  // namespace entrain::app::graph_verb

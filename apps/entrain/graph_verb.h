@@ -10,8 +10,8 @@ namespace entrain::app {
 
 struct ProfileRequest {
   std::string model;
-  int64_t batch_size = 2;
-  int repeats = 3;  // medians are taken
+  int64_t batch_size = 32;  // as train and tune
+  int repeats = 3;          // medians are taken
   uint64_t seed = 0;
   std::string device = "cpu";  // or cuda
 };

@@ -4,10 +4,10 @@
 
 #include "entrain/base/error.h"
 #include "entrain/lab/mode.h"
-#include "job.h"
+#include "launcher/job.h"
 #include "verbs.h"
 
-namespace entrain::app {
+namespace entrain::app::lab_verb {
 namespace {
 
 int check() {
@@ -59,4 +59,4 @@ void add_lab(CLI::App& app, Action& action) {
   runner->callback([text, command, &action] { action = [text, command] { return run(*text, *command); }; });
 }
 
-}  // namespace entrain::app
+}  // namespace entrain::app::lab_verb

@@ -7,7 +7,7 @@
 #include "entrain/base/error.h"
 #include "entrain/strategy/asynchrony.h"
 #include "entrain/strategy/stored.h"
-#include "strategy_files.h"
+#include "strategies/strategy_files.h"
 
 namespace entrain::app {
 namespace {
@@ -88,7 +88,7 @@ void add_optimizer_options(CLI::App& verb, OptimizerFlags& flags) {
   field(verb, flags, "--global-pull", &Optimizer::global_pull, For::kApart,
         "LSGD groups: to the leader of all [0.1]");
   field(verb, flags, "--proximal", &Optimizer::proximal, For::kApart,
-        "LSGD: pull at each step [pull / period]");
+        "LSGD: pull at each step [the pull / its period]");
   field(verb, flags, "--overlap", &Optimizer::overlap, For::kApart,
         "Exchange beside the next step where the rule allows [true]");
   field(verb, flags, "--block-momentum", &Optimizer::block_momentum, For::kApart, "BMUF [1 - 1/workers]");

@@ -6,15 +6,15 @@
 
 #include "entrain/base/error.h"
 #include "entrain/strategy/stored.h"
-#include "strategy_files.h"
+#include "strategies/strategy_files.h"
 
 namespace entrain::app {
 namespace {
 
 // A flag for one field; remembers that it was given.
 template <typename T>
-void field(CLI::App& verb, PipelineFlags& flags, const std::string& name, T strategy::Pipeline::*member,
-           const std::string& help) {
+void pipeline_field(CLI::App& verb, PipelineFlags& flags, const std::string& name,
+                    T strategy::Pipeline::*member, const std::string& help) {
   verb.add_option_function<T>(
           name,
           [=, &flags](const T& value) {
@@ -44,22 +44,24 @@ strategy::Pipeline PipelineFlags::settings(const std::string& name_or_file) cons
 
 void add_pipeline_options(CLI::App& verb, PipelineFlags& flags) {
   using strategy::Pipeline;
-  field(verb, flags, "--pipeline", &Pipeline::devices, "Devices K that the model is cut over [1: none]");
-  field(verb, flags, "--micro-batches", &Pipeline::micro_batches,
-        "Pieces M of each batch; without --pipeline: gradients are accumulated over them [1]");
-  field(verb, flags, "--schedule", &Pipeline::schedule, "gpipe, 1f1b or interleaved [1f1b]");
-  field(verb, flags, "--chunks", &Pipeline::chunks, "Cells a device, with --schedule interleaved [1]");
-  field(verb, flags, "--remat", &Pipeline::remat,
-        "Recompute activations in backward: never, except-last, always [except-last]");
-  field(verb, flags, "--cells", &Pipeline::cells,
-        "A device is one of the ranks, or a thread of each rank: ranks, threads, auto [auto]");
+  pipeline_field(verb, flags, "--pipeline", &Pipeline::devices,
+                 "Devices K that the model is cut over [1: none]");
+  pipeline_field(verb, flags, "--micro-batches", &Pipeline::micro_batches,
+                 "Pieces M of each batch; without --pipeline: gradients are accumulated over them [1]");
+  pipeline_field(verb, flags, "--schedule", &Pipeline::schedule, "gpipe, 1f1b or interleaved [1f1b]");
+  pipeline_field(verb, flags, "--chunks", &Pipeline::chunks,
+                 "Cells per device, with --schedule interleaved [1]");
+  pipeline_field(verb, flags, "--remat", &Pipeline::remat,
+                 "Recompute activations in backward: never, except-last, always [except-last]");
+  pipeline_field(verb, flags, "--cells", &Pipeline::cells,
+                 "A device is one of the ranks, or a thread of each rank: ranks, threads, auto [auto]");
   verb.add_option_function<std::vector<int>>(
           "--balance",
           [&flags](const std::vector<int>& layers) {
             flags.applied.push_back([=](Pipeline& p) { p.balance = layers; });
             flags.given.emplace_back("--balance");
           },
-          "Layers a cell, as 3,5,4 [by measured time]")
+          "Layers per cell, as 3,5,4 [by measured time]")
       ->delimiter(',')
       ->group("Pipeline");
 }

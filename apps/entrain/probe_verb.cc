@@ -5,11 +5,13 @@
 
 #include "entrain/base/files.h"
 #include "entrain/base/units.h"
-#include "entrain/trainer/probe.h"
+#include "entrain/trials/probe.h"
+#include "host_flags.h"
 #include "rank_verb.h"
+#include "usage.h"
 #include "verbs.h"
 
-namespace entrain::app {
+namespace entrain::app::probe_verb {
 namespace {
 
 struct Command {
@@ -17,6 +19,7 @@ struct Command {
   std::string out = "cluster.yml";
   double megabytes = 16;
   double timeout_s = 120;
+  RemoteOptions remote;
 };
 
 void print_table(const cluster::Cluster& c) {
@@ -30,7 +33,7 @@ void print_table(const cluster::Cluster& c) {
 }
 
 int run(const Command& command) {
-  return run_on_ranks(command.cluster, command.timeout_s, [&](Context& context) {
+  return run_on_ranks(command.cluster, command.timeout_s, command.remote, [&](Context& context) {
     ProbeOptions options;
     options.bytes = static_cast<size_t>(command.megabytes * 1e6);
     const cluster::Cluster measured = probe(context, options);
@@ -51,13 +54,17 @@ void add_probe(CLI::App& app, Action& action) {
   verb->add_option("--cluster", c->cluster, "local:4, lab:4x1gbit, cluster.yml, hostfile")->required();
   verb->add_option("--out", c->out, "File to write")->capture_default_str();
   verb->add_option("--megabytes", c->megabytes, "Sent in each direction of each pair")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->capture_default_str();
   verb->add_option("--timeout", c->timeout_s, "Seconds without progress after which a rank is given up")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->capture_default_str();
-  verb->footer("Example:\n  entrain probe --cluster lab:1x10gbit+3x1gbit --out cluster.yml");
+  add_host_options(*verb, c->remote);
+  verb->footer(
+      "Examples:\n"
+      "  entrain probe --cluster lab:1x10gbit+3x1gbit --out cluster.yml\n"
+      "  entrain probe --cluster hostfile --out cluster.yml      (over ssh; written on rank 0's host)");
   verb->callback([c, &action] { action = [c] { return run(*c); }; });
 }
 
-}  // namespace entrain::app
+}  // namespace entrain::app::probe_verb

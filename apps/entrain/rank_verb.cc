@@ -1,20 +1,51 @@
 #include "rank_verb.h"
 
 #include <cstdlib>
+#include <filesystem>
 #include <string_view>
 
+#include "entrain/base/error.h"
 #include "entrain/base/files.h"
-#include "entrain/transport/launch_environment.h"
-#include "job.h"
+#include "entrain/base/log.h"
+#include "entrain/rendezvous/launch_environment.h"
+#include "entrain/transport/mpi/mpi_transport.h"
+#include "launcher/capacity.h"
+#include "launcher/job.h"
+#include "launcher/local_address.h"
 
 namespace entrain::app {
 namespace {
 
-// In the environment of ranks that run_on_ranks() starts.
+// In the environment of ranks that run_on_ranks() starts on this host; on others it is "ssh" (site.cc).
 constexpr const char* kStarted = "ENTRAIN_STARTED";
 
+enum class Starter { kOther, kHere, kOverSsh };
+Starter starter() {
+  const char* value = std::getenv(kStarted);
+  if (!value) return Starter::kOther;
+  return std::string_view(value) == "ssh" ? Starter::kOverSsh : Starter::kHere;
+}
+
+// A process whose environment lacks something that a rank needs is meant to be one: init() names what is
+// missing.
+bool is_rank() {
+  try {
+    return rendezvous::launch_environment(transport::mpi_available).is_rank();
+  } catch (const InputError&) {
+    return true;
+  }
+}
+
+// Whether rank 0 of a job that this process starts runs on this host.
+bool first_rank_here(const cluster::Cluster& cluster) {
+  return cluster.kind != cluster::Kind::kHosts || is_local(cluster.hosts.front().address);
+}
+bool first_rank_here(const std::string& cluster) {
+  return cluster.empty() || first_rank_here(cluster::parse(cluster));
+}
+
 // The command line that this process was started with; the program is the same file.
-std::vector<std::string> own_command() {
+std::vector<std::string> own_command(const std::string& program) {
   std::vector<std::string> argv;
   const std::string line = read_file("/proc/self/cmdline");
   for (size_t begin = 0; begin < line.size();) {
@@ -22,29 +53,44 @@ std::vector<std::string> own_command() {
     argv.push_back(line.substr(begin, end - begin));
     begin = end + 1;
   }
-  argv[0] = "/proc/self/exe";
+  argv[0] = program;
   return argv;
 }
 
 }  // namespace
 
-bool started_by_entrain() { return std::getenv(kStarted) != nullptr; }
-
-int code_after(int signal) {
-  return signal == 0 || transport::launch_environment().is_rank() ? 0 : 128 + signal;
+bool checks_input(const std::string& cluster) {
+  return is_rank() ? starter() != Starter::kHere : first_rank_here(cluster);
 }
 
-int run_on_ranks(const std::string& cluster, double timeout_s, const std::function<int(Context&)>& work,
-                 int essential_rank) {
-  const transport::LaunchEnvironment launch = transport::launch_environment();
+bool checks_output(const std::string& cluster) {
+  if (!is_rank()) return first_rank_here(cluster);
+  if (starter() == Starter::kOverSsh)
+    return rendezvous::launch_environment(transport::mpi_available).job.rank == 0;
+  return starter() == Starter::kOther;
+}
+
+int code_after(int signal) {
+  return signal == 0 || rendezvous::launch_environment(transport::mpi_available).is_rank() ? 0 : 128 + signal;
+}
+
+int run_on_ranks(const std::string& cluster, double timeout_s, const RemoteOptions& remote,
+                 const std::function<int(Context&)>& work, int essential_rank) {
+  const rendezvous::LaunchEnvironment launch = rendezvous::launch_environment(transport::mpi_available);
   if (!launch.is_rank()) {
     const cluster::Cluster parsed = cluster::parse(cluster.empty() ? "local:1" : cluster);
-    if (parsed.world() > 1) {
+    if (parsed.world() > 1 || !first_rank_here(parsed)) {
+      const std::string warning = check_capacity(parsed, this_machine());
+      if (!warning.empty()) log_warn("{}", warning);
       JobOptions options;
       options.timeout_s = timeout_s;
       options.essential_rank = essential_rank;
+      options.remote = remote;
       ::setenv(kStarted, "1", 1);
-      return run_job(parsed, own_command(), options);
+      std::string self = "/proc/self/exe";
+      if (parsed.kind == cluster::Kind::kHosts)
+        self = std::filesystem::read_symlink(self);  // theirs is another
+      return run_job(parsed, own_command(self), options);
     }
   }
   Context context = init(cluster);

@@ -4,19 +4,22 @@
 #include <functional>
 #include <string>
 
-#include "entrain/trainer/context.h"
+#include "entrain/job/context.h"
+#include "launcher/remote.h"
 
 namespace entrain::app {
 
-// In a rank (of any launcher, see transport/launch_environment.h) or a cluster of one rank: joins and runs
-// `work`. Else starts one copy of this very command a rank and waits for them. Returns the exit code.
+// In a rank (of any launcher, see rendezvous/launch_environment.h) or a cluster of one rank here: joins and
+// runs `work`. Else starts one copy of this very command per rank and waits for them. Returns the exit code.
 // `cluster` empty: where the launcher put the ranks, or one rank here. `essential_rank`: see JobOptions.
-int run_on_ranks(const std::string& cluster, double timeout_s, const std::function<int(Context&)>& work,
-                 int essential_rank = -1);
+int run_on_ranks(const std::string& cluster, double timeout_s, const RemoteOptions& remote,
+                 const std::function<int(Context&)>& work, int essential_rank = -1);
 
-// Whether run_on_ranks() started this process, and so has checked what can be checked before. Not for a rank
-// that somebody started by hand.
-bool started_by_entrain();
+// What can be checked before ranks train is checked where the files are: by the process that starts the ranks
+// if rank 0 will run on its host, and by ranks that such a process has not checked for: those on other hosts,
+// and those that another launcher or a person has started. The files that the job writes are rank 0's.
+bool checks_input(const std::string& cluster);
+bool checks_output(const std::string& cluster);
 
 // The exit code after the orderly end that `signal` asked for; 0: none did. A rank leaves it to its launcher.
 int code_after(int signal);

@@ -3,42 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+#include <map>
 #include <vector>
+
+#include "entrain/base/suggest.h"
 
 namespace entrain::app {
 namespace {
 
-// Insertions, deletions, replacements and swaps of neighbours that make `b` of `a`.
-size_t edits(const std::string& a, const std::string& b) {
-  std::vector<size_t> before, last, row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    before = std::move(last);
-    last = row;
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-      if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
-    }
-  }
-  return row[b.size()];
-}
-
-// The flag of `app` that `name` is a beginning of, or the one with the fewest typos; empty: none is near.
-std::string nearest(const CLI::App& app, const std::string& name) {
-  std::string found;
-  size_t fewest = std::max<size_t>(1, name.size() / 3) + 1;
+// The flag of `app` that `name` was meant to be; empty: none is near.
+std::string nearest_flag(const CLI::App& app, const std::string& name) {
+  std::vector<std::string> known;
   for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& known : option->get_lnames()) {
-      const size_t far = known.starts_with(name) && name.size() > 1 ? 0 : edits(name, known);
-      if (far >= fewest) continue;
-      fewest = far;
-      found = known;
-    }
+    for (const std::string& flag : option->get_lnames()) known.push_back(flag);
   }
-  return found;
+  return nearest_name(name, known);
 }
 
 bool is_flag(const std::string& word) {
@@ -50,7 +32,7 @@ std::string unknown_flag(const CLI::App& app) {
   for (const std::string& word : app.remaining()) {
     if (!is_flag(word)) continue;
     const std::string flag = word.substr(0, word.find('='));
-    const std::string meant = flag.starts_with("--") ? nearest(app, flag.substr(2)) : "";
+    const std::string meant = flag.starts_with("--") ? nearest_flag(app, flag.substr(2)) : "";
     return fmt::format("unknown flag {}{}", flag,
                        meant.empty() ? "" : fmt::format("; did you mean --{}?", meant));
   }
@@ -58,6 +40,33 @@ std::string unknown_flag(const CLI::App& app) {
     if (std::string found = unknown_flag(*verb); !found.empty()) return found;
   }
   return "";
+}
+
+// The verb that was chosen last: of "dataset stats" that is "stats".
+const CLI::App& chosen(const CLI::App& app) {
+  const CLI::App* at = &app;
+  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+  return *at;
+}
+
+std::vector<std::string> verbs_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(verb->get_name());
+  }
+  return names;
+}
+
+std::string unknown_verb(const CLI::App& app, const std::string& word) {
+  return fmt::format("unknown verb '{}'{}", word, did_you_mean(word, verbs_of(app)));
+}
+
+// A word where a verb was expected; empty: there is none.
+std::string unknown_verb(const CLI::App& app) {
+  const CLI::App& at = chosen(app);
+  const std::vector<std::string> words = at.remaining();
+  if (verbs_of(at).empty() || words.empty() || is_flag(words.front())) return "";
+  return unknown_verb(at, words.front());
 }
 
 // "train", "dataset stats"
@@ -70,10 +79,80 @@ std::string verb_of(const CLI::App& app) {
   return name;
 }
 
+// CLI11's own name the whole range of a double: 309 digits.
+CLI::Validator number_that(const char* wanted, bool (*fits)(double)) {
+  const auto check = [=](const std::string& text) -> std::string {
+    char* end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);
+    if (text.empty() || *end != '\0' || std::isnan(value)) {
+      return fmt::format("'{}' is not a number", text);
+    }
+    return fits(value) ? "" : fmt::format("{} is not allowed; it must be {}", text, wanted);
+  };
+  return {check, "", wanted};
+}
+
 }  // namespace
 
+std::string fields_as_flags(const CLI::App& app, const std::string& message) {
+  // Fields whose flags have other names.
+  static const std::map<std::string, std::string> kRenamed = {{"rate_schedule", "lr-schedule"},
+                                                              {"clip_norm", "clip"}};
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : chosen(app).get_options()) {
+    for (const std::string& flag : option->get_lnames()) flags.push_back(flag);
+  }
+  std::string result;
+  size_t at = 0;
+  while (true) {
+    const size_t open = message.find('`', at);
+    const size_t close = open == std::string::npos ? open : message.find('`', open + 1);
+    if (close == std::string::npos) return result + message.substr(at);
+    const std::string field = message.substr(open + 1, close - open - 1);
+    std::string flag = field;
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    if (const auto renamed = kRenamed.find(field); renamed != kRenamed.end()) flag = renamed->second;
+    const bool known = std::find(flags.begin(), flags.end(), flag) != flags.end();
+    result += message.substr(at, open - at) + (known ? "--" + flag : message.substr(open, close + 1 - open));
+    at = close + 1;
+  }
+}
+
+const CLI::Validator& positive() {
+  static const CLI::Validator check = number_that("above 0", [](double value) { return value > 0; });
+  return check;
+}
+
+const CLI::Validator& not_negative() {
+  static const CLI::Validator check = number_that("0 or more", [](double value) { return value >= 0; });
+  return check;
+}
+
+std::string help_error(const CLI::App& app, const std::vector<std::string>& words) {
+  if (words.empty() || words.front() != "help") return "";
+  const CLI::App* at = &app;
+  std::string path;
+  for (size_t i = 1; i < words.size() && !verbs_of(*at).empty(); ++i) {
+    const auto verbs =
+        at->get_subcommands([&](const CLI::App* verb) { return verb->get_name() == words[i]; });
+    if (verbs.empty()) return fmt::format("{} (see entrain{} --help)", unknown_verb(*at, words[i]), path);
+    at = verbs.front();
+    path += " " + words[i];
+  }
+  return "";
+}
+
+std::vector<std::string> without_help_verb(std::vector<std::string> words) {
+  if (words.empty()) return {"--help"};
+  if (words.front() != "help") return words;
+  words.erase(words.begin());
+  words.push_back("--help");
+  return words;
+}
+
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
-  const std::string unknown = unknown_flag(app);
+  std::string unknown = unknown_verb(app);  // whose flags nobody knows either
+  if (unknown.empty()) unknown = unknown_flag(app);
   return fmt::format("{} (see entrain{} --help)", unknown.empty() ? error.what() : unknown, verb_of(app));
 }
 

@@ -3,11 +3,27 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
 namespace entrain::app {
 
-// `error`: what parse() of `app` has thrown. A flag that nobody knows is named first, with the one it may
-// have been meant for: a missing required flag is often that very one, mistyped.
+// `error`: what parse() of `app` has thrown. An unknown flag or verb is named first, with the one it may have
+// been meant for: a missing required flag is often that very one, mistyped.
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error);
+
+// The library's errors name fields in backquotes (`batch_size`); those that are flags of the verb that was
+// chosen become these flags (--batch-size).
+std::string fields_as_flags(const CLI::App& app, const std::string& message);
+
+// For ->check(): numbers above 0, and from 0 on. Their messages name the value and what is allowed.
+const CLI::Validator& positive();
+const CLI::Validator& not_negative();
+
+// What is wrong with "help VERB ...": a verb that nobody knows, which --help would pass over; empty: nothing.
+std::string help_error(const CLI::App& app, const std::vector<std::string>& words);
+
+// The words behind the program's name, with "help VERB ..." turned into "VERB ... --help"; none at all are
+// --help, too.
+std::vector<std::string> without_help_verb(std::vector<std::string> words);
 
 }  // namespace entrain::app

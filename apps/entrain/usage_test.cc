@@ -18,7 +18,8 @@ std::string said(std::vector<std::string> words) {
   int steps = 0;
   auto* train = app.add_subcommand("train");
   train->add_option("--model", model)->required();
-  train->add_option("--batch-size", steps);
+  train->add_option("--batch-size", steps)->check(positive());
+  train->add_option("--test-every", steps)->check(not_negative());
   train->add_option("-n,--steps", steps);
   auto* data = app.add_subcommand("dataset");
   data->require_subcommand(1);
@@ -58,5 +59,59 @@ TEST(Usage, OtherMistakesAreSaidAsTheyAre) {
   EXPECT_EQ(said({"launch", "--", "./program", "--modle"}), "");
 }
 
+TEST(Usage, NamesAnUnknownVerbWithTheOneThatWasMeant) {
+  EXPECT_EQ(said({"trian"}), "unknown verb 'trian'; did you mean train? (see entrain --help)");
+  EXPECT_EQ(said({"dataset", "stat"}),
+            "unknown verb 'stat'; did you mean stats? (see entrain dataset --help)");
+  EXPECT_THAT(said({"nosuch", "--model", "x"}), HasSubstr("unknown verb 'nosuch'"));
+  EXPECT_THAT(said({"nosuch"}), Not(HasSubstr("did you mean")));
+}
+
+TEST(Usage, ANumberOutOfRangeIsAnsweredInOneShortLine) {
+  const std::string zero = said({"train", "--model", "x", "--batch-size", "0"});
+  EXPECT_EQ(zero, "--batch-size: 0 is not allowed; it must be above 0 (see entrain train --help)");
+  EXPECT_THAT(said({"train", "--model", "x", "--test-every", "-3"}),
+              HasSubstr("-3 is not allowed; it must be 0 or"));
+  EXPECT_THAT(said({"train", "--model", "x", "--batch-size", "many"}), HasSubstr("'many' is not a number"));
+  EXPECT_THAT(said({"train", "--model", "x", "--batch-size", "nan"}), HasSubstr("not a number"));
+  EXPECT_EQ(said({"train", "--model", "x", "--test-every", "0"}), "");
+}
+
+TEST(Usage, HelpForAnUnknownVerbIsAnError) {
+  CLI::App app("", "entrain");
+  app.add_subcommand("train");
+  app.add_subcommand("dataset")->add_subcommand("stats");
+  EXPECT_EQ(help_error(app, {"help"}), "");
+  EXPECT_EQ(help_error(app, {"help", "dataset", "stats"}), "");
+  EXPECT_EQ(help_error(app, {"help", "train", "--steps"}), "");
+  EXPECT_EQ(help_error(app, {"help", "trian"}),
+            "unknown verb 'trian'; did you mean train? (see entrain --help)");
+  EXPECT_EQ(help_error(app, {"help", "dataset", "stat"}),
+            "unknown verb 'stat'; did you mean stats? (see entrain dataset --help)");
+  EXPECT_EQ(help_error(app, {"trian"}), "");
+}
+
+TEST(Usage, HelpIsAVerbToo) {
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(without_help_verb({}), Words{"--help"});
+  EXPECT_EQ(without_help_verb({"help"}), Words{"--help"});
+  EXPECT_EQ(without_help_verb({"help", "dataset", "stats"}), (Words{"dataset", "stats", "--help"}));
+  EXPECT_EQ(without_help_verb({"train", "help"}), (Words{"train", "help"}));
+}
+
 }  // namespace
+TEST(Usage, FieldsThatTheLibraryNamesAreShownAsFlagsOfTheVerb) {
+  CLI::App app;
+  CLI::App* verb = app.add_subcommand("train");
+  int number = 0;
+  verb->add_option("--batch-size,-b", number);
+  verb->add_option("--lr-schedule", number);
+  app.parse(std::vector<std::string>{"train"});
+  EXPECT_EQ(fields_as_flags(app, "`batch_size` 3 of `rate_schedule`: `classes` is missing"),
+            "--batch-size 3 of --lr-schedule: `classes` is missing");
+  EXPECT_EQ(fields_as_flags(app, "no field"), "no field");
+  EXPECT_EQ(fields_as_flags(app, "an open ` stays"), "an open ` stays");
+  EXPECT_EQ(fields_as_flags(app, "`batch_size`"), "--batch-size");
+}
+
 }  // namespace entrain::app

@@ -16,16 +16,21 @@
   VERB(rule_experiments)    \
   VERB(bench)               \
   VERB(launch)              \
-  VERB(lab)
+  VERB(lab)                 \
+  VERB(env)                 \
+  VERB(generate)
 
 namespace entrain::app {
 
-#define ENTRAIN_DECLARE(name) void add_##name(CLI::App& app, Action& action);
+#define ENTRAIN_DECLARE(name)                       \
+  namespace name##_verb {                           \
+    void add_##name(CLI::App& app, Action& action); \
+  }
 ENTRAIN_VERBS(ENTRAIN_DECLARE)
 #undef ENTRAIN_DECLARE
 
 void add_verbs(CLI::App& app, Action& action) {
-#define ENTRAIN_ADD(name) add_##name(app, action);
+#define ENTRAIN_ADD(name) name##_verb::add_##name(app, action);
   ENTRAIN_VERBS(ENTRAIN_ADD)
 #undef ENTRAIN_ADD
 }

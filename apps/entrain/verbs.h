@@ -1,4 +1,6 @@
-// The verbs of the program. A verb is one file (VERB_verb.cc) and one line in verbs.cc.
+// The verbs of the program. A verb is one file (VERB_verb.cc) and one line in verbs.cc. The file's namespace
+// is app::VERB_verb, since several are compiled as one (ENTRAIN_UNITY) and each has its own Command and
+// run().
 #pragma once
 
 #include <CLI/CLI.hpp>

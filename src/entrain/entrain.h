@@ -1,6 +1,7 @@
 // entrain for programs: join a job, distribute a model, train.
 #pragma once
 
-#include "entrain/trainer/context.h"
-#include "entrain/trainer/distributed.h"
-#include "entrain/trainer/server.h"
+#include "entrain/job/collectives.h"
+#include "entrain/job/context.h"
+#include "entrain/parallel/distributed.h"
+#include "entrain/parallel/server.h"

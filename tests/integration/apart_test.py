@@ -32,8 +32,11 @@ class Apart(unittest.TestCase):
                 self.assertEqual(report["lost_workers"], [])
 
     def test_hogwild_trains_in_threads(self):
-        report = result(run(*self.train("hogwild", None, 40, "--threads", 3, cluster="local:1")))
-        self.assertLess(report["last_loss"], report["first_loss"])
+        result(run(*self.train("hogwild", self.folder / "out", 40, "--threads", 3, cluster="local:1")))
+        lines = (self.folder / "out" / "worker-0.jsonl").read_text().splitlines()
+        losses = [json.loads(line)["loss"] for line in lines]
+        self.assertEqual(len(losses), 120)
+        self.assertLess(sum(losses[-40:]), sum(losses[:40]))  # single losses, of two examples, are noisy
 
     def test_resume_is_exact_for_synchronous_rules(self):
         for rule in RULES:
@@ -59,6 +62,43 @@ class Apart(unittest.TestCase):
                 steps = [int(newest_checkpoint(out / f"worker-{k}").stem.split("-")[1]) for k in range(3)]
                 resumed = result(run(*self.train(rule, out, max(steps) + 20, "--resume", out, lr=0.002)))
                 self.assertEqual(resumed["first_step"], steps[0])
+
+    def test_asynchronous_workers_save_under_one_number(self):
+        out = self.folder / "run"
+        result(run(*self.train("easgd-async", out, 60, "--checkpoint-every", 7)))
+        kept = [{file.name for file in (out / f"worker-{k}").glob("checkpoint-*")} for k in range(3)]
+        self.assertEqual(kept[0], kept[1])
+        self.assertEqual(kept[0], kept[2])
+        self.assertEqual(len(kept[0]), 2)
+
+    def test_a_job_killed_while_it_saves_goes_on(self):
+        for rule in ("lsgd", "downpour"):
+            with self.subTest(rule):
+                out = self.folder / rule
+                job = start(*self.train(rule, out, 1000000, "--checkpoint-every", 1, lr=0.002))
+                deadline = time.monotonic() + 60
+                while time.monotonic() < deadline and not (out / "worker-1").exists():
+                    time.sleep(0.05)
+                time.sleep(1)
+                for victim in ranks_of(job.pid).values():
+                    os.kill(victim, signal.SIGKILL)
+                    time.sleep(0.05)
+                job.communicate(timeout=60)
+                newest = int(newest_checkpoint(out / "worker-0").stem.split("-")[1])
+                resumed = result(run(*self.train(rule, out, newest + 40, "--resume", out, lr=0.002)))
+                self.assertGreater(resumed["first_step"], 0)
+
+    def test_a_diverging_run_stops_and_leaves_the_last_good_checkpoint(self):
+        for rule in ("lsgd", "local-sgd", "lsgd-async", "downpour"):
+            with self.subTest(rule):
+                out = self.folder / rule
+                result(run(*self.train(rule, out, 8)))
+                done = run(*self.train(rule, out, 200, "--resume", out, "--checkpoint-every", 1, "--test-every", 1, lr=1e30))
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertRegex(done.stderr, r"rank [0-2], step [0-9]+: .*not finite|rank [0-2], step [0-9]+: the loss is")
+                self.assertNotIn("json", done.stderr)
+                report = result(run(*self.train(rule, out, 24, "--resume", out)))
+                self.assertGreaterEqual(report["first_step"], 8)
 
     def test_another_run_in_the_folder_is_refused_before_it_starts(self):
         out = self.folder / "run"

@@ -1,7 +1,7 @@
 // One rank, a process of its own, over tcp: equivalence_rank MODEL STRATEGY
 #include <cstdio>
 
-#include "entrain/trainer/server.h"
+#include "entrain/parallel/server.h"
 #include "support/equivalence.h"
 
 int main(int argc, char** argv) {

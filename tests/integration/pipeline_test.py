@@ -169,7 +169,8 @@ class Failure(Case):
         job, ranks, out = self.start_job(3)
         os.kill(ranks[1], signal.SIGKILL)
         lines, errors = self.expect_end(job, ranks, 1)
-        self.assertGreaterEqual(len(lines), 2, errors)  # both of the others say so
+        self.assertTrue(lines, errors)
+        self.assertIn("entrain: the same from rank", errors)  # the others have noticed
 
         saved = int(newest_checkpoint(out).stem.split("-")[1])
         command, _ = self.command("--pipeline", "2", "--cells", "threads", "--resume", out, "--optimizer", "adam",

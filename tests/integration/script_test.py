@@ -1,4 +1,4 @@
-"""A PyTorch user's model, taken from the README: exported, looked at, tuned, trained, loaded again."""
+"""A PyTorch user's model, taken from docs/python-models.md: exported, looked at, tuned, trained, loaded again."""
 import json
 import pathlib
 import subprocess
@@ -7,17 +7,13 @@ import unittest
 
 from support import ENTRAIN, read_tensors, result, run
 
-README = pathlib.Path(__file__).resolve().parents[2] / "README.md"
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/python-models.md"
 PYTHON = "/usr/bin/python3"  # Debian's python3-torch belongs to it, whatever else is in PATH
 STEPS, BATCH, RATE = 5, 16, 0.1
 
 
-def section():
-    return README.read_text().split("\n## Your own model\n")[1].split("\n## ")[0]
-
-
 def blocks(language):
-    return [part.split("```")[0] for part in section().split(f"```{language}\n")[1:]]
+    return [part.split("```")[0] for part in PAGE.read_text().split(f"```{language}\n")[1:]]
 
 
 def python(code, folder):
@@ -97,7 +93,7 @@ class OwnModel(unittest.TestCase):
         self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
         return done.stderr
 
-    def test_the_readme_as_it_stands(self):
+    def test_the_page_as_it_stands(self):
         python("".join(blocks("python")), self.folder)
         commands = blocks("sh")[0].replace("\\\n", " ").splitlines()
         self.assertEqual([line.split()[1] for line in commands], ["graph", "tune", "train"])
@@ -105,7 +101,7 @@ class OwnModel(unittest.TestCase):
             done = subprocess.run([ENTRAIN, *line.split()[1:]], cwd=self.folder, capture_output=True, text=True,
                                   timeout=300)
             self.assertEqual(done.returncode, 0, line + done.stdout + done.stderr)
-        self.assertTrue(json.loads((self.folder / "t/result.json").read_text())["best_step_time_s"] > 0)
+        self.assertTrue(json.loads((self.folder / "my_tune/result.json").read_text())["best_step_time_s"] > 0)
         python("import torch; m = torch.jit.load('trained.pt'); m(*m.example(3))", self.folder)
         names = read_tensors(self.folder / "trained.safetensors")[0]
         self.assertEqual(sorted(names), ["net.0.bias", "net.0.weight", "net.2.bias", "net.2.weight"])
@@ -189,10 +185,10 @@ os.makedirs("half"); numpy.save("half/x.npy", numpy.zeros((64, 20)))
                 (["nothere.pt", "no such file"], ["graph", "--model", f / "nothere.pt"]),
                 (["junk.pt", "not TorchScript"], ["graph", "--model", f / "junk.pt"]),
                 (["state.pt", "not TorchScript"], ["train", "--model", f / "state.pt"]),
-                (["scores.pt", "forward returns [2, 5]", "one floating-point number"],
+                (["scores.pt", "forward returns [32, 5]", "one floating-point number"],
                  ["graph", "--model", f / "scores.pt"]),
                 (["pair.pt", "forward returns Tuple"], ["graph", "--model", f / "pair.pt"]),
-                (["silent.pt", "`example`", "--data"], ["graph", "--model", f / "silent.pt"]),
+                (["silent.pt", "`example`", "`data`"], ["graph", "--model", f / "silent.pt"]),
                 (["x [32, 30] Float", "cannot be multiplied"],
                  ["train", "--model", f / "my_model.pt", "--data", f / "wide"]),
                 (["y is [63]", "[64, 20]"], ["train", "--model", f / "my_model.pt", "--data", f / "odd"]),

@@ -73,8 +73,25 @@ class Tune(unittest.TestCase):
             self.assertIn(key, done)
         self.assertGreaterEqual(done["speedup"], 1)
         self.assertEqual(len(done["baselines"]), 10)
-        result(run("train", "--model", "cnn7-small", "--cluster", "local:2", "--batch-size", 2, "--steps", 4, "--strategy",
-                   out / "best.json", "--json"))
+        self.assertEqual(done["batch_size"], 32, "as train's default")
+        train = ("train", "--model", "cnn7-small", "--steps", 4, "--strategy", out / "best.json", "--json")
+        same, other = run(*train, "--cluster", "local:2"), run(*train, "--cluster", "local:3", "--batch-size", 2)
+        result(same), result(other)
+        self.assertNotIn("tuned for", same.stderr)
+        for words in ("tuned for another job", "batch size 32, here 2", "cluster local:2, here local:3"):
+            self.assertIn(words, other.stderr)
+
+    def test_the_table_compares_with_ddp_and_says_what_is_next(self):
+        out = self.folder / "table"
+        args = [arg for arg in self.tune("--trials", "2", "--out", out) if arg != "--json"]
+        done = run(*args)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for words in ("vs ddp", "final round", f"Written to {out}", "entrain train --model cnn7-small --cluster local:2"):
+            self.assertIn(words, done.stdout)
+        found = json.loads((out / "result.json").read_text())
+        self.assertEqual(next(b for b in found["baselines"] if b["name"] == "ddp")["round"], "final")
+        rounds = [b["round"] for b in found["baselines"]]
+        self.assertEqual(rounds, sorted(rounds), "the final round first")
 
     def test_replayed_compute(self):
         profile = self.folder / "g.json"

@@ -11,7 +11,7 @@
 
 #include "entrain/base/error.h"
 #include "entrain/models/registry.h"
-#include "entrain/trainer/distributed.h"
+#include "entrain/parallel/distributed.h"
 
 namespace entrain::testing {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "entrain/trainer/context.h"
+#include "entrain/job/context.h"
 #include "support/ranks.h"
 
 namespace entrain::testing {

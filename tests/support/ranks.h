@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "entrain/base/error.h"
+#include "entrain/rendezvous/server.h"
 #include "entrain/transport/inproc/inproc_transport.h"
 #include "entrain/transport/tcp/tcp_transport.h"
 
@@ -43,13 +44,13 @@ inline void run_ranks(std::vector<std::unique_ptr<transport::Transport>> transpo
 
 // `world` transports of one job over loopback tcp. `shape_gbit` > 0 shapes every rank's link.
 inline std::vector<std::unique_ptr<transport::Transport>> make_tcp(int world, double shape_gbit) {
-  const transport::RendezvousServer server({"127.0.0.1", 0, world, "test token"});
+  const rendezvous::Server server({"127.0.0.1", 0, world, "test token"});
   std::vector<std::unique_ptr<transport::Transport>> transports(world);
   std::vector<std::exception_ptr> errors(world);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < world; ++rank) {
     threads.emplace_back([&, rank] {
-      transport::JobEnvironment job;
+      rendezvous::JobEnvironment job;
       job.rank = rank;
       job.world = world;
       job.rendezvous = server.endpoint();

@@ -3,12 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "entrain/base/blas.h"
 #include "entrain/base/clock.h"
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
+#include "entrain/base/json_number.h"
 #include "entrain/base/quantile.h"
 #include "entrain/base/sha256.h"
 #include "entrain/base/units.h"
@@ -85,11 +87,42 @@ TEST(Files, AnUncommittedFileLeavesTheOldContent) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(Files, AFolderThatCannotBeMadeIsNamedWithTheReason) {
+  const auto folder = std::filesystem::temp_directory_path() / fmt::format("entrain-folder-{}", ::getpid());
+  make_folders(folder / "a/b");
+  make_folders(folder / "a/b");
+  EXPECT_TRUE(std::filesystem::is_directory(folder / "a/b"));
+  write_file_atomically(folder / "file", "");
+  for (const auto& path : {folder / "file", folder / "file/below", std::filesystem::path("/proc/entrain")}) {
+    try {
+      make_folders(path);
+      ADD_FAILURE() << path;
+    } catch (const InputError& e) {
+      EXPECT_TRUE(std::string(e.what()).starts_with("cannot make folder " + path.string() + ": "))
+          << e.what();
+    }
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Files, AFilesystemErrorIsToldWithoutTheNamesOfFunctions) {
+  try {
+    (void)std::filesystem::file_size("/nosuch/file");
+    ADD_FAILURE();
+  } catch (const std::filesystem::filesystem_error& e) {
+    EXPECT_EQ(describe(e), "/nosuch/file: No such file or directory");
+  }
+}
+
 TEST(Units, ReadWell) {
   EXPECT_EQ(format_bytes(134'217'728), "134.2 MB");
   EXPECT_EQ(format_bytes(12), "12 B");
   EXPECT_EQ(format_seconds(1.614), "1.61 s");
   EXPECT_EQ(format_seconds(0.32), "320 ms");
+  EXPECT_EQ(format_seconds(0.00747), "7.5 ms");
+  EXPECT_EQ(format_seconds(0.000747), "747 us");
+  EXPECT_EQ(format_seconds(0.9997), "1.00 s");
+  EXPECT_EQ(format_seconds(59.999), "1 min 00 s");
   EXPECT_EQ(format_seconds(7380), "2 h 03 min");
 }
 
@@ -121,6 +154,14 @@ TEST(Units, AreReadAsPeopleWriteThem) {
   for (const char* text : {"1", "1gb", "0gbit", "gbit"}) {
     EXPECT_THROW(parse_rate("--link", text), InputError) << text;
   }
+}
+
+TEST(JsonNumber, WhatIsNotFiniteIsWrittenAsNullAndReadAsNan) {
+  for (const double value : {HUGE_VAL, -HUGE_VAL, std::nan("")}) {
+    const auto read = nlohmann::json::parse(nlohmann::json{{"loss", value}}.dump());
+    EXPECT_TRUE(std::isnan(number_of(read["loss"])));
+  }
+  EXPECT_EQ(number_of(nlohmann::json::parse("[0.25]")[0]), 0.25);
 }
 
 }  // namespace

@@ -23,6 +23,17 @@ std::string openblas_core() {
 
 }  // namespace
 
+Blas blas_in_use() {
+  Blas blas;
+  blas.kernels = openblas_core();
+  Dl_info found{};
+  void* product = dlsym(RTLD_DEFAULT, "sgemm_");
+  if (product != nullptr && dladdr(product, &found) != 0 && found.dli_fname != nullptr) {
+    blas.library = found.dli_fname;
+  }
+  return blas;
+}
+
 std::string detail::faster_kernels(const std::string& chosen, bool avx2, bool avx512) {
   // OpenBLAS's kernels without AVX2.
   constexpr std::array kOld = {"Prescott", "Core2",       "Penryn",   "Dunnington",

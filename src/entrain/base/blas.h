@@ -7,6 +7,13 @@
 
 namespace entrain {
 
+// The file that matrix products come from, and the processor that its kernels are for ("SkylakeX"; OpenBLAS
+// only). Empty: unknown.
+struct Blas {
+  std::string library, kernels;
+};
+Blas blas_in_use();
+
 // The OPENBLAS_CORETYPE under which this process would be faster; empty where nothing is to gain: another
 // BLAS, kernels that use what the processor has, or a choice of the user's.
 std::string better_blas_core();

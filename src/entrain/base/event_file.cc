@@ -9,6 +9,7 @@
 #include <ctime>
 
 #include "entrain/base/error.h"
+#include "entrain/base/files.h"
 
 namespace entrain {
 namespace {
@@ -73,7 +74,7 @@ uint32_t crc32c(std::string_view data) {
 
 EventFile::EventFile(const std::filesystem::path& folder, const std::string& name)
     : path_(folder / fmt::format("events.out.tfevents.{}.{}", std::time(nullptr), name)) {
-  std::filesystem::create_directories(folder);
+  make_folders(folder);
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (fd_ < 0) fail("cannot write {}: {}", path_.string(), std::strerror(errno));
   std::string first = event(static_cast<double>(std::time(nullptr)), 0);

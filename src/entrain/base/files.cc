@@ -34,6 +34,23 @@ std::string read_file(const std::filesystem::path& path) {
   return std::move(content).str();
 }
 
+void make_folders(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!error && !std::filesystem::is_directory(folder, error) && !error) {
+    error = std::make_error_code(std::errc::not_a_directory);
+  }
+  if (error) bad_input("cannot make folder {}: {}", folder.string(), error.message());
+}
+
+std::string describe(const std::filesystem::filesystem_error& error) {
+  std::string text;
+  for (const auto& path : {error.path1(), error.path2()}) {
+    if (!path.empty()) text += (text.empty() ? "" : ", ") + path.string();
+  }
+  return fmt::format("{}{}{}", text, text.empty() ? "" : ": ", error.code().message());
+}
+
 AtomicFile::AtomicFile(const std::filesystem::path& path)
     : path_(path), beside_(path.string() + fmt::format(".tmp-{}", ::getpid())) {
   fd_ = ::open(beside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);

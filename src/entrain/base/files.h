@@ -31,6 +31,13 @@ class AtomicFile {
   bool committed_ = false;
 };
 
+// Makes the folder and those above it, where they are missing. Throws InputError "cannot make folder PATH:
+// reason".
+void make_folders(const std::filesystem::path& folder);
+
+// "PATH: No such file or directory": std::filesystem's error without the names of its functions.
+std::string describe(const std::filesystem::filesystem_error& error);
+
 // Makes the names in `folder` durable. Throws Error.
 void sync_folder(const std::filesystem::path& folder);
 

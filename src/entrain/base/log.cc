@@ -5,12 +5,24 @@
 
 #include <cstdlib>
 
+#include "entrain/base/progress.h"
+
 namespace entrain {
+namespace {
+
+// https://no-color.org: set and not empty.
+spdlog::color_mode color_mode() {
+  const char* wish = std::getenv("NO_COLOR");
+  return wish != nullptr && *wish != '\0' ? spdlog::color_mode::never : spdlog::color_mode::automatic;
+}
+
+}  // namespace
 
 void init_logging(int rank) {
-  static const auto logger = spdlog::stderr_color_mt("entrain");
+  static const auto logger = spdlog::stderr_color_mt("entrain", color_mode());
   spdlog::set_default_logger(logger);
-  spdlog::set_pattern(rank < 0 ? "%^%l%$ %v" : fmt::format("%^%l%$ [rank {}] %v", rank));
+  const std::string who = rank < 0 ? "" : fmt::format("[rank {}] ", rank);
+  spdlog::set_pattern(fmt::format("{}%^%l%$ {}%v", before_stderr_line(), who));
   spdlog::set_level(rank > 0 ? spdlog::level::warn : spdlog::level::info);
   if (const char* level = std::getenv("ENTRAIN_LOG")) spdlog::set_level(spdlog::level::from_str(level));
 }

@@ -19,7 +19,8 @@
 namespace entrain {
 namespace {
 
-constexpr double kEndGrace = 1.0;  // seconds between SIGTERM and SIGKILL
+constexpr double kEndGrace = 1.0;        // seconds between SIGTERM and SIGKILL
+constexpr double kInputPatience = 30.0;  // seconds that a child may take to read its input
 
 // What the child reports through a pipe that exec closes: nothing means that exec succeeded.
 struct StartFailure {
@@ -45,10 +46,51 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
-bool redirect(int target, ProcessOptions::Output where, const OwnedFd& capture) {
+bool redirect(int target, ProcessOptions::Output where, const OwnedFd& capture, int given) {
   if (where == ProcessOptions::Output::kCapture) return dup2(capture.get(), target) >= 0;
+  if (where == ProcessOptions::Output::kTo) return dup2(given, target) >= 0;
   if (where == ProcessOptions::Output::kToStderr && target != 2) return dup2(2, target) >= 0;
   return true;
+}
+
+struct Pipe {
+  OwnedFd read, write;
+};
+
+// A pipe that takes `size` bytes at once where the system allows it, so that its writer need not wait for its
+// reader.
+Pipe pipe_for(size_t size) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) fail_errno("pipe2");
+  Pipe pipe{OwnedFd(ends[0]), OwnedFd(ends[1])};
+  constexpr size_t kUsual = 1 << 16;  // bytes that a pipe holds anyway
+  if (size > kUsual) fcntl(pipe.write.get(), F_SETPIPE_SZ, size);
+  fcntl(pipe.write.get(), F_SETFL, O_NONBLOCK);
+  return pipe;
+}
+
+// All of it by `deadline`, or until its reader is gone, whose end wait() finds: without SIGPIPE.
+void write_quietly(int fd, std::string_view text, Deadline deadline) {
+  sigset_t pipe_signal, before, pending;
+  sigemptyset(&pipe_signal);
+  sigaddset(&pipe_signal, SIGPIPE);
+  sigpending(&pending);
+  pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
+  bool closed = false;
+  while (!text.empty() && !closed) {
+    const ssize_t n = write(fd, text.data(), text.size());
+    if (n > 0) {
+      text.remove_prefix(static_cast<size_t>(n));
+    } else if (n < 0 && errno == EAGAIN && !deadline.passed()) {
+      pollfd item{fd, POLLOUT, 0};
+      poll(&item, 1, deadline.left_ms());
+    } else {
+      closed = errno != EINTR;
+    }
+  }
+  const timespec at_once{};
+  if (closed && !sigismember(&pending, SIGPIPE)) sigtimedwait(&pipe_signal, nullptr, &at_once);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 OwnedFd memory_file() {
@@ -91,9 +133,9 @@ Process::Process(const ProcessOptions& options) {
   const auto envp = pointers(environment);
   if (options.output == ProcessOptions::Output::kCapture) output_ = memory_file();
   if (options.errors == ProcessOptions::Output::kCapture) errors_ = memory_file();
-  int report[2];
-  if (pipe2(report, O_CLOEXEC) != 0) fail_errno("pipe2");
-  OwnedFd report_read(report[0]), report_write(report[1]);
+  Pipe report = pipe_for(sizeof(StartFailure));
+  Pipe input;
+  if (options.input) input = pipe_for(options.input->size());
 
   const pid_t parent = getpid();
   pid_ = fork();
@@ -106,20 +148,22 @@ Process::Process(const ProcessOptions& options) {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127);  // the parent died before prctl() could take effect
-    if ((!options.in_child || options.in_child()) && redirect(1, options.output, output_) &&
-        redirect(2, options.errors, errors_)) {
+    if ((!options.in_child || options.in_child()) &&
+        redirect(1, options.output, output_, options.output_fd) &&
+        redirect(2, options.errors, errors_, options.errors_fd) &&
+        (!options.input || dup2(input.read.get(), 0) >= 0)) {
       in_setup = false;
       execvpe(argv[0], argv.data(), envp.data());
     }
     const StartFailure failure{in_setup, errno};
-    [[maybe_unused]] const ssize_t n = write(report_write.get(), &failure, sizeof failure);
+    [[maybe_unused]] const ssize_t n = write(report.write.get(), &failure, sizeof failure);
     _exit(127);
   }
-  report_write = OwnedFd();
+  report.write = OwnedFd();
   pidfd_ = OwnedFd(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
   StartFailure failure;
   ssize_t n;
-  do n = read(report_read.get(), &failure, sizeof failure);
+  do n = read(report.read.get(), &failure, sizeof failure);
   while (n < 0 && errno == EINTR);
   if (n == sizeof failure || pidfd_.get() < 0) {
     const int error = n == sizeof failure ? failure.error : errno;
@@ -127,6 +171,11 @@ Process::Process(const ProcessOptions& options) {
     waitpid(pid_, nullptr, 0);
     const bool in_setup = n == sizeof failure && failure.in_setup;
     fail("cannot start {}: {}{}", options.argv[0], in_setup ? "setting it up: " : "", std::strerror(error));
+  }
+  if (options.input) {
+    input_ = std::move(input.write);
+    signals_by_input_ = options.signals_by_input;
+    write_quietly(input_.get(), *options.input, Deadline::after(kInputPatience));
   }
 }
 
@@ -157,7 +206,12 @@ std::optional<int> Process::wait(Deadline deadline) {
 }
 
 void Process::signal(int number) {
-  if (!code_) ::kill(-pid_, number);
+  if (code_) return;
+  if (signals_by_input_ && number != SIGKILL) {
+    write_quietly(input_.get(), fmt::format("{}\n", number), Deadline::after(0.0));
+  } else {
+    ::kill(-pid_, number);
+  }
 }
 
 std::string Process::captured() const {

@@ -33,8 +33,9 @@ class OwnedFd {
 };
 
 struct ProcessOptions {
-  // Where the child's output goes. kCapture keeps it in memory; see Process::captured().
-  enum class Output { kInherit, kToStderr, kCapture };
+  // Where the child's output goes. kCapture keeps it in memory; see Process::captured(). kTo: to a descriptor
+  // of the caller's, who keeps it.
+  enum class Output { kInherit, kToStderr, kCapture, kTo };
 
   std::vector<std::string> argv;         // argv[0] is looked up in PATH
   std::vector<std::string> environment;  // "NAME=value": added to ours, or in place of ours
@@ -43,6 +44,15 @@ struct ProcessOptions {
   std::function<bool()> in_child;
   Output output = Output::kInherit;  // stdout
   Output errors = Output::kInherit;  // stderr
+  int output_fd = -1;                // of kTo
+  int errors_fd = -1;
+  // Given: the child reads this from stdin, and then nothing until the Process is destroyed or its parent
+  // dies: its stdin ends then. More than a pipe holds (1 MB) is waited for. Without it the child has our
+  // stdin.
+  std::optional<std::string> input;
+  // Process::signal() does not signal the child but writes its number on a line to its stdin: the child
+  // stands for a process elsewhere and passes signals on. SIGKILL is still a signal. Requires: `input`.
+  bool signals_by_input = false;
 };
 
 class Process {
@@ -60,7 +70,8 @@ class Process {
   // The exit code (128 + signal when a signal ended it), or nothing when it still runs at the deadline.
   // Whatever an ended child left running in its group is killed.
   std::optional<int> wait(Deadline deadline);
-  // To the whole process group. Does nothing once the child is reaped.
+  // To the whole process group (but see ProcessOptions::signals_by_input). Does nothing once the child is
+  // reaped.
   void signal(int number);
   // What a kCapture stream holds by now: stdout, then stderr.
   std::string captured() const;
@@ -70,6 +81,8 @@ class Process {
   OwnedFd pidfd_;
   OwnedFd output_;
   OwnedFd errors_;
+  OwnedFd input_;
+  bool signals_by_input_ = false;
   std::optional<int> code_;
 };
 
@@ -79,7 +92,7 @@ std::string describe_exit(int code);
 // Runs a command to its end. Throws Error "COMMAND: its stderr" when it fails or passes the deadline.
 void run_command(const ProcessOptions& options, Deadline deadline);
 
-// While one lives, SIGINT and SIGTERM are delivered to its descriptor and end nothing by
+// While one lives, SIGINT, SIGTERM and SIGHUP are delivered to its descriptor and end nothing by
 // themselves. Make it before any thread that should not take the signals.
 class SignalCatcher {
  public:
@@ -101,6 +114,9 @@ struct Supervision {
   double grace_s = 5;          // after the first failure the others end by themselves, saying why
   double signal_grace_s = 60;  // told to end, they may finish a step and save; a second signal ends this
   Deadline deadline = Deadline::never();
+  // Called for each that has ended, before the two below, with its index, exit code and whether it was told
+  // to end.
+  std::function<void(int, int, bool)> on_end;
   // Called once, with the index and exit code of the first that failed.
   std::function<void(int, int)> on_failure;
   // The index of the only one that the group needs; -1: it needs all. Another that fails is told to `on_loss`
@@ -112,12 +128,13 @@ struct Supervision {
 struct GroupEnd {
   std::vector<int> codes;  // as Process::wait gives them
   int first_failed = -1;   // index, of those needed; -1: none
-  int signal = 0;          // SIGINT or SIGTERM, when we were told to end
+  int signal = 0;          // SIGINT, SIGTERM or SIGHUP, when we were told to end
   bool timed_out = false;
 };
 
-// Waits until all have ended. After the first failure, a signal to us (passed on to all) or the
-// deadline, whoever still runs `grace_s` later is ended. None runs when this returns.
+// Waits until all have ended. After the first failure, a signal to us (passed on to all; SIGHUP as SIGTERM,
+// for which programs have an orderly end) or the deadline, whoever still runs `grace_s` later is ended. None
+// runs when this returns.
 GroupEnd supervise(const std::vector<std::unique_ptr<Process>>& group, SignalCatcher& signals,
                    const Supervision& options);
 

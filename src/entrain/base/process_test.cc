@@ -81,6 +81,61 @@ TEST(Process, WhatAChildLeavesRunningEndsWithIt) {
   EXPECT_TRUE(gone_soon(-process.pid()));
 }
 
+TEST(Process, InputIsReadAndThenStdinStaysOpenUntilTheEnd) {
+  auto options = shell("read a; read b; echo $a-$b; read c && echo line; echo closed");
+  options.input = "one\ntwo\n";
+  options.output = ProcessOptions::Output::kCapture;
+  Process process(options);
+  EXPECT_EQ(process.wait(Deadline::after(0.2)), std::nullopt);  // it waits for a third line
+  EXPECT_EQ(process.captured(), "one-two\n");
+}
+
+TEST(Process, TakesInputThatIsLargerThanAPipe) {
+  for (const int size : {300'000, 3'000'000}) {  // the latter is larger than any pipe of an ordinary user
+    auto options = shell(fmt::format("sleep 0.2; head -c {} | wc -c", size));
+    options.input = std::string(static_cast<size_t>(size), 'x');
+    options.output = ProcessOptions::Output::kCapture;
+    Process process(options);
+    EXPECT_EQ(process.wait(Deadline::after(20.0)), 0);
+    EXPECT_EQ(process.captured(), fmt::format("{}\n", size));
+  }
+}
+
+TEST(Process, SignalsGoToAProcessElsewhereThroughItsInput) {
+  auto options = shell("read first; read number; exit $number");
+  options.input = "hello\n";
+  options.signals_by_input = true;
+  Process process(options);
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait(Deadline::after(20.0)), SIGTERM);
+  process.signal(SIGTERM);  // nobody reads it any more
+}
+
+TEST(Process, AChildThatHasClosedItsInputDoesNotEndUs) {
+  auto options = shell("exec <&-; sleep 0.3; exit 5");
+  options.input = "";
+  options.signals_by_input = true;
+  Process process(options);
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));
+  process.signal(SIGTERM);  // would be a SIGPIPE
+  EXPECT_EQ(process.wait(Deadline::after(20.0)), 5);
+}
+
+TEST(Process, OutputGoesToAGivenDescriptor) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const OwnedFd reader(ends[0]);
+  {
+    const OwnedFd writer(ends[1]);
+    auto options = shell("echo out; echo error >&2");
+    options.output = options.errors = ProcessOptions::Output::kTo;
+    options.output_fd = options.errors_fd = writer.get();
+    EXPECT_EQ(Process(options).wait(Deadline::after(20.0)), 0);
+  }
+  char text[64];
+  EXPECT_EQ(std::string(text, static_cast<size_t>(read(ends[0], text, sizeof text))), "out\nerror\n");
+}
+
 TEST(Process, ChildDiesWithItsParentEvenByKill9) {
   int report[2];
   ASSERT_EQ(pipe(report), 0);
@@ -155,6 +210,16 @@ TEST(Supervise, PassesASignalOn) {
   const auto end = supervise(group, signals, {});
   EXPECT_EQ(end.signal, SIGINT);
   EXPECT_EQ(end.codes, (std::vector<int>{9, 128 + SIGINT}));
+}
+
+TEST(Supervise, AClosedTerminalIsAnOrderlyEnd) {
+  SignalCatcher signals;
+  const auto group = group_of({"trap 'exit 9' TERM; while :; do sleep 0.05; done"});
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the trap is set
+  kill(getpid(), SIGHUP);
+  const auto end = supervise(group, signals, {});
+  EXPECT_EQ(end.signal, SIGHUP);
+  EXPECT_EQ(end.codes, std::vector<int>{9});
 }
 
 TEST(Supervise, TheSecondSignalIsInEarnest) {

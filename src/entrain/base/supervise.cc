@@ -21,6 +21,7 @@ SignalCatcher::SignalCatcher() : before_(std::make_unique<Mask>()) {
   sigemptyset(&wanted);
   sigaddset(&wanted, SIGINT);
   sigaddset(&wanted, SIGTERM);
+  sigaddset(&wanted, SIGHUP);  // the terminal was closed
   pthread_sigmask(SIG_BLOCK, &wanted, &before_->set);
   fd_ = OwnedFd(signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
   if (fd_.get() < 0) {
@@ -69,6 +70,7 @@ GroupEnd supervise(const std::vector<std::unique_ptr<Process>>& group, SignalCat
       const auto code = group[i]->wait(Deadline::after(0.0));
       if (!code) return false;
       end.codes[i] = *code;
+      if (options.on_end) options.on_end(i, *code, phase >= kTerminated || end.signal != 0);
       essential_ended = essential_ended || i == options.essential;
       if (*code == 0 || phase != kWatching || end.first_failed >= 0) return true;
       if (options.essential >= 0 && i != options.essential) {
@@ -81,7 +83,7 @@ GroupEnd supervise(const std::vector<std::unique_ptr<Process>>& group, SignalCat
     });
     if (const auto number = signals.take()) {
       end.signal = *number;
-      signal_all(*number);
+      signal_all(*number == SIGHUP ? SIGTERM : *number);
       limit =
           Deadline::after(phase == kWatching ? options.signal_grace_s : 0.0);  // the second one is in earnest
       if (phase == kWatching) phase = kEnding;

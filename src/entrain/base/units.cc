@@ -52,9 +52,10 @@ std::string format_bytes(double bytes) {
 }
 
 std::string format_seconds(double seconds) {
-  if (seconds < 1e-3) return fmt::format("{:.0f} us", seconds * 1e6);
-  if (seconds < 1) return fmt::format("{:.0f} ms", seconds * 1e3);
-  if (seconds < 60) return fmt::format("{:.2f} s", seconds);
+  if (seconds < 999.5e-6) return fmt::format("{:.0f} us", seconds * 1e6);
+  if (seconds < 9.95e-3) return fmt::format("{:.1f} ms", seconds * 1e3);
+  if (seconds < 0.9995) return fmt::format("{:.0f} ms", seconds * 1e3);
+  if (seconds < 59.995) return fmt::format("{:.2f} s", seconds);
   const long whole = std::lround(seconds);
   if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
   return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);

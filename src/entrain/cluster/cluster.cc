@@ -40,6 +40,16 @@ int Cluster::workers() const {
   return sum;
 }
 
+std::vector<int> Cluster::worker_ranks() const {
+  std::vector<int> ranks;
+  int next = 0;
+  for (const Host& host : hosts) {
+    for (int i = 0; i < host.workers; ++i) ranks.push_back(next + i);
+    next += ranks_on(host);
+  }
+  return ranks;
+}
+
 int Cluster::host_of(int rank) const {
   int next = 0;
   for (size_t i = 0; i < hosts.size() && rank >= 0; ++i) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,7 +19,7 @@ struct Host {
   double memory_gib = 0;      // 0: unknown
   double speed = 1;           // compute speed relative to the fastest host
   double price_per_hour = 0;
-  std::string ssh_config;  // kept for round trips with AutoDist's resource spec
+  std::string ssh_config;  // which of Cluster::ssh reaches it; empty: none
 
   bool server_only() const { return workers == 0; }
 };
@@ -32,6 +33,14 @@ struct Link {
   double latency_s;
 };
 
+// How ssh reaches a host, as in AutoDist's resource spec. Empty, or port 0: as ssh itself decides.
+struct SshConfig {
+  std::string username;
+  int port = 0;
+  std::string key_file;
+  std::map<std::string, std::string> shared_envs;  // environment variables of the ranks there
+};
+
 enum class Kind { kHosts, kLocal, kLab };
 
 // Ranks are numbered host by host; a server-only host has exactly one rank, which serves.
@@ -40,11 +49,13 @@ struct Cluster {
   std::string name;  // what the user wrote: "lab:4x1gbit", a path
   std::vector<Host> hosts;
   std::vector<Link> links;
+  std::map<std::string, SshConfig> ssh = {};  // by the name that hosts give as ssh_config
 
-  int world() const;               // all ranks, servers too
-  int workers() const;             // ranks that train
-  int host_of(int rank) const;     // index into hosts
-  int first_rank(int host) const;  // the rank that serves for this host
+  int world() const;                      // all ranks, servers too
+  int workers() const;                    // how many ranks train
+  std::vector<int> worker_ranks() const;  // those that do, ascending
+  int host_of(int rank) const;            // index into hosts
+  int first_rank(int host) const;         // the rank that serves for this host
   bool is_worker(int rank) const;
   int find(
       const std::string& address) const;  // index or -1; takes "10.0.0.1" and AutoDist's "10.0.0.1:CPU:0"

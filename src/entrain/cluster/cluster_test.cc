@@ -69,6 +69,8 @@ TEST(Shorthand, RanksGoHostByHostAndAServerHasOne) {
     EXPECT_EQ(c.host_of(rank), hosts[rank]);
     EXPECT_EQ(c.is_worker(rank), rank != 4);
   }
+  EXPECT_THAT(c.worker_ranks(), ::testing::ElementsAre(0, 1, 2, 3, 5));
+  EXPECT_THAT(parse("local:3").worker_ranks(), ::testing::ElementsAre(0, 1, 2));
   EXPECT_EQ(c.first_rank(2), 4);
   EXPECT_EQ(c.first_rank(3), 5);
   EXPECT_THROW(c.host_of(6), Error);

@@ -157,8 +157,33 @@ YAML::Node sequence(const Section& top, const char* field) {
   return list;
 }
 
+// AutoDist's python_venv is read over: what runs here is a program, not a script.
+SshConfig read_ssh(const YAML::Node& node, const std::string& origin) {
+  SshConfig config;
+  if (node.IsNull()) return config;
+  const Section fields(node, origin, "an ssh configuration",
+                       {"username", "port", "key_file", "python_venv", "shared_envs"});
+  config.username = fields.text("username", "");
+  if (config.username.starts_with('-')) {  // would read as an option of ssh
+    bad_input("{}: username is \"{}\", allowed: a user's name", fields.where(fields.get("username")),
+              config.username);
+  }
+  config.port = fields.integer("port", 1, 65535, 0);
+  config.key_file = fields.text("key_file", "");
+  const YAML::Node variables = fields.get("shared_envs");
+  if (variables && !variables.IsNull()) {
+    if (!variables.IsMap()) bad_input("{}: shared_envs must be a mapping", fields.where(variables));
+    for (const auto& each : variables) {
+      if (!each.second.IsScalar()) {
+        bad_input("{}: shared_envs: each variable must have one value", fields.where(each.first));
+      }
+      config.shared_envs[each.first.Scalar()] = each.second.Scalar();
+    }
+  }
+  return config;
+}
+
 Cluster read_cluster(const YAML::Node& document, const std::string& origin) {
-  // `ssh` is AutoDist's: entrain starts no remote process, so it is read over.
   const Section top(document, origin, "cluster.yml", {"name", "kind", "nodes", "links", "ssh"});
   Cluster cluster;
   cluster.kind = read_kind(top);
@@ -168,6 +193,10 @@ Cluster read_cluster(const YAML::Node& document, const std::string& origin) {
   for (const auto& node : nodes) cluster.hosts.push_back(read_host(node, origin));
   put_chief_first(cluster.hosts, origin);
   check(cluster, origin);
+  if (const YAML::Node ssh = top.get("ssh"); ssh && !ssh.IsNull()) {
+    if (!ssh.IsMap()) bad_input("{}: ssh must be a mapping of names", top.where(ssh));
+    for (const auto& each : ssh) cluster.ssh[each.first.Scalar()] = read_ssh(each.second, origin);
+  }
   if (const YAML::Node links = sequence(top, "links")) {
     for (const auto& link : links) cluster.links.push_back(read_link(link, cluster, origin));
   }
@@ -198,6 +227,25 @@ void write_host(YAML::Emitter& out, const Host& host) {
   if (host.price_per_hour > 0)
     out << YAML::Key << "price_per_hour" << YAML::Value << number(host.price_per_hour);
   if (!host.ssh_config.empty()) out << YAML::Key << "ssh_config" << YAML::Value << host.ssh_config;
+  out << YAML::EndMap;
+}
+
+void write_ssh(YAML::Emitter& out, const std::map<std::string, SshConfig>& configs) {
+  out << YAML::Key << "ssh" << YAML::Value << YAML::BeginMap;
+  for (const auto& [name, config] : configs) {
+    out << YAML::Key << name << YAML::Value << YAML::BeginMap;
+    if (!config.username.empty()) out << YAML::Key << "username" << YAML::Value << config.username;
+    if (config.port > 0) out << YAML::Key << "port" << YAML::Value << config.port;
+    if (!config.key_file.empty()) out << YAML::Key << "key_file" << YAML::Value << config.key_file;
+    if (!config.shared_envs.empty()) {
+      out << YAML::Key << "shared_envs" << YAML::Value << YAML::BeginMap;
+      for (const auto& [variable, value] : config.shared_envs) {
+        out << YAML::Key << variable << YAML::Value << YAML::DoubleQuoted << value;
+      }
+      out << YAML::EndMap;
+    }
+    out << YAML::EndMap;
+  }
   out << YAML::EndMap;
 }
 
@@ -244,6 +292,7 @@ std::string to_yaml(const Cluster& cluster) {
     }
     out << YAML::EndSeq;
   }
+  if (!cluster.ssh.empty()) write_ssh(out, cluster.ssh);
   out << YAML::EndMap;
   return std::string(out.c_str()) + "\n";
 }

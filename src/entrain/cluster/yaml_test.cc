@@ -3,6 +3,7 @@
 
 #include "entrain/base/error.h"
 #include "entrain/cluster/cluster.h"
+#include "entrain/cluster/environment.h"
 
 namespace entrain::cluster {
 namespace {
@@ -49,6 +50,34 @@ ssh:
   EXPECT_EQ(c.hosts[2].cpus, 16);
   EXPECT_EQ(c.kind, Kind::kHosts);
   EXPECT_EQ(c.name, "resource_spec.yml");
+}
+
+TEST(Yaml, ReadsAndKeepsHowSshReachesAHost) {
+  const Cluster read = cluster_from_yaml(R"(
+nodes:
+  - {address: a}
+  - {address: b, ssh_config: conf}
+ssh:
+  none:
+  conf:
+    username: me
+    port: 2222
+    key_file: "~/.ssh/lab key"
+    python_venv: source env/bin/activate
+    shared_envs: {LD_LIBRARY_PATH: "/opt/lib:$HOME", N: 3}
+)",
+                                         "c.yml");
+  for (const Cluster& c : {read, cluster_from_yaml(to_yaml(read), "x")}) {
+    ASSERT_EQ(c.ssh.size(), 2u);
+    EXPECT_EQ(c.hosts[1].ssh_config, "conf");
+    const SshConfig& config = c.ssh.at("conf");
+    EXPECT_EQ(config.username, "me");
+    EXPECT_EQ(config.port, 2222);
+    EXPECT_EQ(config.key_file, "~/.ssh/lab key");
+    EXPECT_EQ(config.shared_envs.at("LD_LIBRARY_PATH"), "/opt/lib:$HOME");
+    EXPECT_EQ(config.shared_envs.at("N"), "3");
+    EXPECT_EQ(c.ssh.at("none").port, 0);
+  }
 }
 
 TEST(Yaml, ReadsOurFields) {
@@ -106,6 +135,34 @@ TEST(Yaml, KeepsEveryHostField) {
   EXPECT_EQ(host.ssh_config, "conf");
 }
 
+TEST(Yaml, AProbedClusterOfManyHostsIsSentInTheEnvironment) {
+  EXPECT_FALSE(from_environment());
+  Cluster c;
+  c.name = "many hosts.yml";
+  for (int i = 0; i < 64; ++i) {
+    Host host;
+    host.address = fmt::format("10.0.0.{}", i + 1);
+    c.hosts.push_back(host);
+  }
+  for (int from = 0; from < 64; ++from) {
+    for (int to = 0; to < 64; ++to) {
+      if (from != to) c.links.push_back({from, to, 9.4 + 0.001 * to, 31e-6});
+    }
+  }
+  const auto variables = to_environment(c);
+  EXPECT_GT(variables.size(), 1u);
+  for (const auto& variable : variables) {
+    EXPECT_LT(variable.size(), 128u * 1024);  // what Linux takes
+    const size_t equals = variable.find('=');
+    setenv(variable.substr(0, equals).c_str(), variable.substr(equals + 1).c_str(), 1);
+  }
+  const auto back = from_environment();
+  for (const auto& variable : variables) unsetenv(variable.substr(0, variable.find('=')).c_str());
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->name, c.name);
+  EXPECT_EQ(to_yaml(*back), to_yaml(c));
+}
+
 TEST(Yaml, UnknownFieldsNameLineAndAllowedOnes) {
   EXPECT_THAT(error_of("nodes:\n  - address: a\n    bandwith: 3\n"),
               AllOf(HasSubstr("c.yml:3"), HasSubstr("bandwith"), HasSubstr("network_bandwidth")));
@@ -139,6 +196,9 @@ TEST(Yaml, BadValuesNameTheField) {
   EXPECT_THAT(error_of("nodes: [{address: a, role: server}, {address: b}]"),
               HasSubstr("list a worker first"));
   EXPECT_THAT(error_of("kind: cloud\nnodes: [{address: a}]"), HasSubstr("hosts, local, lab"));
+  EXPECT_THAT(error_of("nodes: [{address: a}]\nssh: {c: {port: 99999}}"), HasSubstr("1 to 65535"));
+  EXPECT_THAT(error_of("nodes: [{address: a}]\nssh: {c: {user: me}}"), HasSubstr("username"));
+  EXPECT_THAT(error_of("nodes: [{address: a}]\nssh: {c: {username: -oProxyCommand=x}}"), HasSubstr("name"));
   EXPECT_THAT(error_of("nodes: [{address: a}]\nlinks: [{from: a, to: z}]"),
               AllOf(HasSubstr("z"), HasSubstr("allowed: a")));
 }

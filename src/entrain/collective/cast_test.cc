@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "entrain/collective/algorithms.h"
@@ -34,7 +36,8 @@ std::vector<float> awkward(size_t n) {
 }
 
 uint16_t down(Type wire, float value) {
-  return wire == Type::kFloat16 ? float_to_float16(value) : float_to_bfloat16(value);
+  if (wire == Type::kBFloat16) return float_to_bfloat16(value);
+  return float_to_float16(std::isfinite(value) ? std::clamp(value, -65504.0f, 65504.0f) : value);
 }
 float up(Type wire, uint16_t value) {
   return wire == Type::kFloat16 ? float16_to_float(value) : bfloat16_to_float(value);
@@ -58,6 +61,69 @@ TEST_P(Cast, KernelsAgreeWithTheBits) {
     ASSERT_EQ(read[i], values[i]);
     ASSERT_EQ(sum[i], 1.0f + values[i]);
   }
+}
+
+// A gradient of 1e6 became infinity, and one step later all parameters were NaN.
+TEST(CastToFloat16, CutsFiniteValuesAndKeepsWhatIsNotFinite) {
+  for (const size_t n : {3, 8, 8 + 3, 64}) {  // in whole vectors and after them
+    for (size_t at = 0; at < n; ++at) {
+      std::vector<float> values(n, 1.5f);
+      std::vector<uint16_t> out(n);
+      const auto sent = [&](float value) {
+        values.assign(n, 1.5f);
+        values[at] = value;
+        const size_t cut = encode(Type::kFloat16, {bytes_of(values)}, bytes_of(out).data());
+        EXPECT_EQ(std::count(values.begin(), values.end(), 1.5f), static_cast<std::ptrdiff_t>(n) - 1);
+        return std::pair(values[at], cut);
+      };
+      EXPECT_EQ(sent(1e6f), std::pair(65504.0f, size_t{1}));
+      EXPECT_EQ(sent(-1e6f), std::pair(-65504.0f, size_t{1}));
+      EXPECT_EQ(sent(std::numeric_limits<float>::max()), std::pair(65504.0f, size_t{1}));
+      EXPECT_EQ(sent(65520), std::pair(65504.0f, size_t{1})) << "the first that would round to infinity";
+      EXPECT_EQ(sent(65519), std::pair(65504.0f, size_t{0})) << "rounds to it";
+      EXPECT_EQ(sent(INFINITY), std::pair(INFINITY, size_t{0}));
+      EXPECT_EQ(sent(-INFINITY), std::pair(-INFINITY, size_t{0}));
+      EXPECT_TRUE(std::isnan(sent(NAN).first));
+    }
+  }
+}
+
+TEST(CastToFloat16, ErrorFeedbackSendsLaterWhatWasCut) {
+  std::vector<float> values(19, 1.0f), errors(19, 0.0f);
+  values[3] = 100'000;
+  values[17] = -100'000;
+  EXPECT_EQ(feed_back(Type::kFloat16, bytes_of(values), bytes_of(errors)), 2u);
+  EXPECT_EQ(values[3], 65504);
+  EXPECT_EQ(errors[3], 100'000 - 65504);
+  EXPECT_EQ(errors[17], -errors[3]);
+  values.assign(19, 0);
+  EXPECT_EQ(feed_back(Type::kFloat16, bytes_of(values), bytes_of(errors)), 0u);
+  EXPECT_EQ(values[3] + errors[3], 100'000 - 65504);
+}
+
+// Else one bad batch would spoil every later step of a job that skips it.
+TEST_P(Cast, ErrorFeedbackForgetsWhatIsNotFinite) {
+  for (const float bad : {INFINITY, -INFINITY, NAN}) {
+    std::vector<float> values(19, bad), errors(19, 0.25f);
+    feed_back(GetParam(), bytes_of(values), bytes_of(errors));
+    for (const float value : values) EXPECT_FALSE(std::isfinite(value));
+    EXPECT_EQ(errors, std::vector<float>(19, 0));
+  }
+}
+
+TEST(CastToFloat16, WhatWasCutIsCounted) {
+  const uint64_t before = saturated_values();
+  run_ranks(2, [&](int rank, Transport& transport) {
+    std::vector<float> data(100, 1.0f);
+    data[99] = rank == 1 ? 1e6f : 100.0f;
+    RunOptions options;
+    options.wire = Type::kFloat16;
+    options.what = "sum of a test";
+    execute(rooted({0, 1}, 0, 2), Buffer({bytes_of(data)}), options, transport);
+    EXPECT_EQ(data[99], 65504);
+    EXPECT_EQ(data[0], 2);
+  });
+  EXPECT_EQ(saturated_values() - before, 1u + 1u) << "what rank 1 sent, and its sum with rank 0's 100";
 }
 
 TEST_P(Cast, ErrorFeedbackLosesNothing) {

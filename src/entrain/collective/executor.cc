@@ -144,7 +144,8 @@ void Run::send(Segment& segment, const Program::Event& event) {
   } else {
     if (!segment.encoded) {
       segment.encoded = std::make_shared<transport::Payload>(wire_size(segment));
-      encode(*options_.wire, buffer_.slice(segment.begin, segment.end), segment.encoded->bytes().data());
+      const auto values = buffer_.slice(segment.begin, segment.end);
+      count_saturated(encode(*options_.wire, values, segment.encoded->bytes().data()), options_.what);
     }
     data = {segment.encoded->bytes()};
   }

@@ -1,14 +1,12 @@
 #include "entrain/collective/schedule.h"
 
-#include <algorithm>
+#include "entrain/base/near_equal.h"
 
 namespace entrain::collective {
 
 Range chunk_range(int64_t elements, int chunks, int c) {
-  const int64_t base = elements / chunks;
-  const int64_t longer = elements % chunks;
-  const int64_t begin = c * base + std::min<int64_t>(c, longer);
-  return {begin, begin + base + (c < longer ? 1 : 0)};
+  const NearEqualParts parts(elements, chunks);
+  return {parts.begin(c), parts.end(c)};
 }
 
 std::vector<Traffic> traffic(const Schedule& schedule, int64_t elements, int64_t element_size) {

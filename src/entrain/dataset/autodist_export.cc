@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "entrain/base/error.h"
+#include "entrain/base/files.h"
 #include "entrain/dataset/autodist.h"
 #include "entrain/dataset/autodist_names.h"
 #include "entrain/dataset/graph_item.h"
@@ -63,7 +64,7 @@ void check_same(const graph::Graph& a, const graph::Graph& b, const std::string&
 }
 
 void export_domain(const Domain& domain, const fs::path& folder) {
-  for (const char* part : {"resource_spec", "runtime", "strategies"}) fs::create_directories(folder / part);
+  for (const char* part : {"resource_spec", "runtime", "strategies"}) make_folders(folder / part);
   const std::string spec = resource_spec(domain.cluster);
   write(folder / "graph_item", to_graph_item(domain.graph));
   for (const Trial& trial : domain.trials) {
@@ -85,7 +86,7 @@ void export_autodist(const Dataset& dataset, const fs::path& root) {
     const auto place = autodist::place_of(domain.name, domain.graph.model);
     const auto [at, fresh] = models.emplace(place.model, &domain.graph);
     check_same(*at->second, domain.graph, place.model);
-    fs::create_directories(root / place.model);
+    make_folders(root / place.model);
     if (fresh) write(root / place.model / "graph_item", to_graph_item(domain.graph));
     export_domain(domain, root / place.model / place.cluster);
   }

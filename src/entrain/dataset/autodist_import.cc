@@ -202,6 +202,7 @@ Domain domain_of(const Setting& setting, const graph::Graph& graph) {
   for (auto& host : domain.cluster.hosts) {
     if (host.ssh_config == autodist::kNoSsh) host.ssh_config.clear();
   }
+  domain.cluster.ssh.erase(autodist::kNoSsh);
   domain.settings.batch_size = graph.batch_size;
   domain.settings.machine = "imported from AutoDist's layout";
   std::set<int> numbers;

@@ -7,7 +7,7 @@
 namespace entrain::dataset {
 namespace {
 
-std::string field(const std::string& text) {
+std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
@@ -21,8 +21,9 @@ std::string to_csv(const Dataset& dataset) {
   for (const Domain& domain : dataset.domains) {
     for (const Trial& trial : domain.trials) {
       const std::string seconds = trial.ok() ? fmt::format("{}", trial.step_s()) : "";
-      text += fmt::format("{},{},{},{},{},{}\n", field(domain.name), trial.number, field(trial.strategy.id),
-                          field(trial.origin), name_of(trial.status), seconds);
+      text +=
+          fmt::format("{},{},{},{},{},{}\n", csv_field(domain.name), trial.number,
+                      csv_field(trial.strategy.id), csv_field(trial.origin), name_of(trial.status), seconds);
     }
   }
   return text;

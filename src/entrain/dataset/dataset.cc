@@ -128,6 +128,10 @@ double Trial::step_s() const {
   return sum / static_cast<double>(sorted.size() - 2 * cut);
 }
 
+std::string domain_name(const std::string& model, const std::string& cluster, int64_t batch_size) {
+  return fmt::format("{}@{}#{}", model, cluster, batch_size);
+}
+
 size_t Dataset::records() const {
   size_t sum = 0;
   for (const Domain& domain : domains) sum += domain.trials.size();
@@ -170,7 +174,7 @@ void check_continues(const Domain& domain, const Settings& now) {
     bad_input("{}: its trials are of compute {}, not {}", domain.name, then.compute, now.compute);
   }
   if (then.seed != now.seed)
-    bad_input("{}: its trials are of --seed {}, not {}", domain.name, then.seed, now.seed);
+    bad_input("{}: its trials are of `seed` {}, not {}", domain.name, then.seed, now.seed);
 }
 
 TrialLog::TrialLog(const fs::path& path) : log_(repaired(path)) {}

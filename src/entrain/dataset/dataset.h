@@ -60,6 +60,9 @@ struct Domain {
   std::vector<Trial> trials;
 };
 
+// The name of a model's domain on a cluster, at so many examples per rank: MODEL@CLUSTER#BATCH.
+std::string domain_name(const std::string& model, const std::string& cluster, int64_t batch_size);
+
 struct Dataset {
   std::vector<Domain> domains;
 

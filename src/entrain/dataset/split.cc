@@ -43,7 +43,7 @@ void check_names(const Dataset& dataset, const std::vector<std::string>& wanted,
 
 const std::string& model_of(const Domain& domain) { return domain.graph.model; }
 const std::string& cluster_of(const Domain& domain) { return domain.cluster.name; }
-const std::string& domain_of(const Domain& domain) { return domain.name; }
+const std::string& domain_name(const Domain& domain) { return domain.name; }
 
 void check(const Dataset& dataset, const SplitOptions& options) {
   if (!(options.training > 0 && options.validation >= 0 && options.training + options.validation <= 1)) {
@@ -52,7 +52,7 @@ void check(const Dataset& dataset, const SplitOptions& options) {
   }
   check_names(dataset, options.hold_out_models, "model", model_of);
   check_names(dataset, options.hold_out_clusters, "cluster", cluster_of);
-  check_names(dataset, options.hold_out_domains, "name", domain_of);
+  check_names(dataset, options.hold_out_domains, "name", domain_name);
 }
 
 Domain without_trials(const Domain& domain) {

@@ -122,24 +122,17 @@ class Walk {
   std::vector<Set> sets_{{}};  // sets_[0] is empty; nodes share them
 };
 
-struct Named {
-  std::vector<std::string> names;
-  std::vector<torch::Tensor> tensors;
-};
+}  // namespace
 
-// Parameters that require a gradient, each tensor once, in order of registration.
-Named trainable(const torch::nn::Module& module) {
-  Named named;
+NamedTensors trainable_parameters(const torch::nn::Module& module) {
+  NamedTensors named;
   std::set<const c10::TensorImpl*> seen;
   for (const auto& item : module.named_parameters()) {
     if (!item.value().requires_grad() || !seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
-    named.names.push_back(item.key());
-    named.tensors.push_back(item.value());
+    named.emplace_back(item.key(), item.value());
   }
   return named;
 }
-
-}  // namespace
 
 std::string dtype_name(const std::string& variable, torch::ScalarType type) {
   switch (type) {
@@ -157,13 +150,14 @@ std::string dtype_name(const std::string& variable, torch::ScalarType type) {
   }
 }
 
-Capture capture_variables(const torch::nn::Module& module, const torch::Tensor& loss) {
-  if (!loss.defined() || !loss.grad_fn()) fail("capture: the loss does not depend on any variable");
-  const Named named = trainable(module);
-  Walk walk(named.tensors);
-  walk.run(loss.grad_fn().get());
+Capture capture_variables(const NamedTensors& parameters, const torch::Tensor& loss) {
+  if (loss.defined() && !loss.grad_fn()) fail("capture: the loss does not depend on any variable");
+  std::vector<torch::Tensor> tensors;
+  for (const auto& [name, tensor] : parameters) tensors.push_back(tensor);
+  Walk walk(tensors);
+  if (loss.defined()) walk.run(loss.grad_fn().get());
 
-  std::vector<int> order(named.tensors.size());
+  std::vector<int> order(tensors.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
   std::stable_sort(order.begin(), order.end(),
                    [&](int a, int b) { return walk.first_use[a] < walk.first_use[b]; });
@@ -174,12 +168,12 @@ Capture capture_variables(const torch::nn::Module& module, const torch::Tensor& 
     const int v = order[i];
     position[v] = static_cast<int>(i);
     Variable variable;
-    variable.name = named.names[v];
-    variable.shape = named.tensors[v].sizes().vec();
-    variable.dtype = dtype_name(variable.name, named.tensors[v].scalar_type());
+    variable.name = parameters[v].first;
+    variable.shape = tensors[v].sizes().vec();
+    variable.dtype = dtype_name(variable.name, tensors[v].scalar_type());
     variable.ready_order = static_cast<int>(order.size() - 1 - i);
     result.graph.variables.push_back(std::move(variable));
-    result.variables.push_back(named.tensors[v]);
+    result.variables.push_back(tensors[v]);
     const bool same_layer =
         i > 0 && walk.first_op[v] != nullptr && walk.first_op[v] == walk.first_op[order[i - 1]];
     result.layers.push_back(i == 0 ? 0 : result.layers.back() + (same_layer ? 0 : 1));
@@ -203,17 +197,19 @@ void describe_gradients(Capture& captured, const std::vector<size_t>& ready) {
   }
 }
 
-std::vector<torch::Tensor> tensors_of(const torch::nn::Module& module, const Graph& graph) {
-  const auto parameters = module.named_parameters();
+std::vector<torch::Tensor> tensors_of(const NamedTensors& parameters, const Graph& graph) {
+  std::unordered_map<std::string_view, const torch::Tensor*> by_name;
+  for (const auto& [name, tensor] : parameters) by_name.emplace(name, &tensor);
   std::vector<torch::Tensor> tensors;
   for (const Variable& variable : graph.variables) {
-    const torch::Tensor* tensor = parameters.find(variable.name);
-    if (tensor == nullptr) fail("the model has no variable {}", variable.name);
-    if (tensor->sizes().vec() != variable.shape) {
+    const auto found = by_name.find(variable.name);
+    if (found == by_name.end()) fail("the model has no variable {}", variable.name);
+    const torch::Tensor& tensor = *found->second;
+    if (tensor.sizes().vec() != variable.shape) {
       fail("variable {}: the model has shape [{}], the graph [{}]", variable.name,
-           fmt::join(tensor->sizes(), ","), fmt::join(variable.shape, ","));
+           fmt::join(tensor.sizes(), ","), fmt::join(variable.shape, ","));
     }
-    tensors.push_back(*tensor);
+    tensors.push_back(tensor);
   }
   return tensors;
 }

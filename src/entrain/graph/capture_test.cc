@@ -126,9 +126,9 @@ TEST(Capture, RefusesALossWithoutGradient) {
 TEST(Capture, FindsTheTensorsOfAGraph) {
   Residual model;
   Graph graph = capture(model, model.forward(torch::randn({3, 4})).sum());
-  EXPECT_TRUE(tensors_of(model, graph)[1].is_same(model.b->weight));
+  EXPECT_TRUE(tensors_of(trainable_parameters(model), graph)[1].is_same(model.b->weight));
   graph.variables[1].shape = {7};
-  EXPECT_THROW(tensors_of(model, graph), Error);
+  EXPECT_THROW(tensors_of(trainable_parameters(model), graph), Error);
 }
 
 }  // namespace

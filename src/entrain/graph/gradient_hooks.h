@@ -1,17 +1,13 @@
 // Tells when backward has made a variable's gradient.
 #pragma once
 
+#include <torch/csrc/autograd/variable.h>
 #include <torch/types.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <vector>
-
-namespace torch::autograd {
-struct Node;
-}
 
 namespace entrain::graph {
 
@@ -35,7 +31,8 @@ class GradientHooks {
  private:
   struct Hook;
   struct Registered {
-    std::shared_ptr<torch::autograd::Node> accumulator;  // a variable itself only holds it weakly
+    // A variable itself only holds it weakly. Which pointer it is depends on libtorch's version.
+    decltype(torch::autograd::impl::grad_accumulator(torch::Tensor())) accumulator;
     uintptr_t key;
   };
 

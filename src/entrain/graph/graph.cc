@@ -132,6 +132,12 @@ int64_t Variable::element_size() const {
   return size;
 }
 
+int64_t Variable::step_bytes() const {
+  if (!sparse || shape.empty() || shape[0] == 0) return bytes();
+  const int64_t row = bytes() / shape[0] + static_cast<int64_t>(sizeof(int64_t));
+  return std::min(rows_per_step, shape[0]) * row;
+}
+
 int64_t Graph::bytes() const {
   int64_t sum = 0;
   for (const Variable& v : variables) sum += v.bytes();

@@ -23,6 +23,9 @@ struct Variable {
   int64_t elements() const;
   int64_t element_size() const;
   int64_t bytes() const { return elements() * element_size(); }
+  // What one worker contributes to its sum in a step, before any compression. Sparse: the rows it touches
+  // (each once, as they are summed before they are sent), and an int64 index for each.
+  int64_t step_bytes() const;
 };
 
 // Data flows from variable `from`'s operation to variable `to`'s with no other variable's between.

@@ -54,10 +54,24 @@ std::string message_of(const std::function<void()>& call) {
   return "no InputError";
 }
 
+// As sync/sparse_rows sends them: values and an index for each row.
+TEST(Graph, OfASparseVariableTheTouchedRowsTravel) {
+  Variable embed = small_graph().variables[0];
+  EXPECT_EQ(embed.step_bytes(), 24 * (16 * 4 + 8));
+  embed.rows_per_step = 5000;  // some are touched twice
+  EXPECT_EQ(embed.step_bytes(), 1000 * (16 * 4 + 8));
+  embed.rows_per_step = 0;
+  EXPECT_EQ(embed.step_bytes(), 0);
+  embed.sparse = false;
+  EXPECT_EQ(embed.step_bytes(), 64000);
+}
+
 TEST(Graph, CountsBytes) {
   const Graph g = small_graph();
   EXPECT_EQ(g.variables[0].bytes(), 64000);
   EXPECT_EQ(g.variables[2].bytes(), 2);  // a scalar has one element
+  EXPECT_EQ(g.variables[2].step_bytes(), 2);
+  EXPECT_EQ(g.variables[1].step_bytes(), 16 * 4 * 8);
   EXPECT_EQ(g.bytes(), 64000 + 512 + 2);
   EXPECT_DOUBLE_EQ(g.compute_s(), 0.303);
   EXPECT_EQ(g.find("w"), 1);

@@ -15,7 +15,7 @@ namespace F = torch::nn::functional;
 
 constexpr int64_t kMask = 0;
 
-nn::LayerNorm norm_of(int64_t width) { return nn::LayerNorm(nn::LayerNormOptions({width}).eps(1e-12)); }
+nn::LayerNorm bert_norm(int64_t width) { return nn::LayerNorm(nn::LayerNormOptions({width}).eps(1e-12)); }
 
 // One encoder layer: attention and a feed-forward network, each added to its input and then normalized.
 struct EncoderImpl : nn::Module {
@@ -25,10 +25,10 @@ struct EncoderImpl : nn::Module {
     key = register_module("key", nn::Linear(h, h));
     value = register_module("value", nn::Linear(h, h));
     output = register_module("output", nn::Linear(h, h));
-    norm1 = register_module("norm1", norm_of(h));
+    norm1 = register_module("norm1", bert_norm(h));
     up = register_module("up", nn::Linear(h, 4 * h));
     down = register_module("down", nn::Linear(4 * h, h));
-    norm2 = register_module("norm2", norm_of(h));
+    norm2 = register_module("norm2", bert_norm(h));
   }
 
   torch::Tensor forward(const torch::Tensor& x) {
@@ -62,11 +62,11 @@ class Bert : public Model {
     tokens_ = register_module("tokens", nn::Embedding(options.vocabulary, h));
     positions_ = register_module("positions", nn::Embedding(options.positions, h));
     segments_ = register_module("segments", nn::Embedding(2, h));
-    norm_ = register_module("norm", norm_of(h));
+    norm_ = register_module("norm", bert_norm(h));
     for (int64_t i = 0; i < options.layers; ++i) encoder_->push_back(Encoder(options));
     register_module("encoder", encoder_);
     transform_ = register_module("transform", nn::Linear(h, h));
-    transform_norm_ = register_module("transform_norm", norm_of(h));
+    transform_norm_ = register_module("transform_norm", bert_norm(h));
     decoder_bias_ = register_parameter("decoder_bias", torch::zeros({options.vocabulary}));
     initialize();
   }

@@ -29,8 +29,8 @@ struct Branch {
   int64_t fork = 0;  // channels of each; 0: none
 };
 
-struct ConvNormImpl : nn::Module {
-  ConvNormImpl(int64_t in, const Conv& c)
+struct AnyConvNormImpl : nn::Module {
+  AnyConvNormImpl(int64_t in, const Conv& c)
       : conv(register_module(
             "conv", nn::Conv2d(nn::Conv2dOptions(in, c.channels, {c.height, c.width})
                                    .stride(c.stride)
@@ -45,18 +45,18 @@ struct ConvNormImpl : nn::Module {
   nn::Conv2d conv;
   layers::BatchNorm2d norm;
 };
-TORCH_MODULE(ConvNorm);
+TORCH_MODULE(AnyConvNorm);
 
 struct PathImpl : nn::Module {
   PathImpl(int64_t in, const Branch& branch) : pool(branch.pool), out(in) {
     for (const Conv& conv : branch.convs) {
-      convs->push_back(ConvNorm(out, conv));
+      convs->push_back(AnyConvNorm(out, conv));
       out = conv.channels;
     }
     register_module("convs", convs);
     if (branch.fork == 0) return;
-    wide = register_module("wide", ConvNorm(out, Conv{1, 3, branch.fork}));
-    high = register_module("high", ConvNorm(out, Conv{3, 1, branch.fork}));
+    wide = register_module("wide", AnyConvNorm(out, Conv{1, 3, branch.fork}));
+    high = register_module("high", AnyConvNorm(out, Conv{3, 1, branch.fork}));
     out = 2 * branch.fork;
   }
 
@@ -71,7 +71,7 @@ struct PathImpl : nn::Module {
 
   Pool pool;
   nn::Sequential convs;
-  ConvNorm wide{nullptr}, high{nullptr};
+  AnyConvNorm wide{nullptr}, high{nullptr};
   int64_t out;  // channels
 };
 TORCH_MODULE(Path);
@@ -137,7 +137,7 @@ class InceptionV3 : public Classifier {
     };
     for (const Conv& conv :
          {Conv{3, 3, 32, 2, false}, {3, 3, 32, 1, false}, {3, 3, 64}, {1, 1, 80}, {3, 3, 192, 1, false}}) {
-      stem_->push_back(ConvNorm(channels, narrowed(conv)));
+      stem_->push_back(AnyConvNorm(channels, narrowed(conv)));
       channels = narrowed(conv).channels;
     }
     register_module("stem", stem_);

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "entrain/base/error.h"
+#include "entrain/base/suggest.h"
 #include "entrain/models/amoebanet.h"
 #include "entrain/models/bert.h"
 #include "entrain/models/cnn7.h"
@@ -162,6 +163,8 @@ std::function<std::shared_ptr<Model>()> find_maker(const std::string& name) {
     }
     allowed.push_back(family.usage());
   }
+  const std::string meant = did_you_mean(name, names());
+  if (!meant.empty()) bad_input("unknown model '{}'{}", name, meant);
   bad_input("unknown model '{}'; allowed: {}, or a TorchScript file NAME.pt", name, fmt::join(allowed, " "));
 }
 

@@ -10,8 +10,8 @@ namespace {
 namespace nn = torch::nn;
 
 // Convolution without bias (the normalization has one), normalized.
-struct ConvNormImpl : nn::Module {
-  ConvNormImpl(int64_t in, int64_t out, int64_t kernel, int64_t stride)
+struct SquareConvNormImpl : nn::Module {
+  SquareConvNormImpl(int64_t in, int64_t out, int64_t kernel, int64_t stride)
       : conv(register_module(
             "conv",
             nn::Conv2d(nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false)))),
@@ -23,12 +23,12 @@ struct ConvNormImpl : nn::Module {
   nn::Conv2d conv;
   layers::BatchNorm2d norm;
 };
-TORCH_MODULE(ConvNorm);
+TORCH_MODULE(SquareConvNorm);
 
 struct BasicBlockImpl : nn::Module {
   BasicBlockImpl(int64_t in, int64_t out, int64_t first_stride)
-      : a(register_module("a", ConvNorm(in, out, 3, first_stride))),
-        b(register_module("b", ConvNorm(out, out, 3, 1))),
+      : a(register_module("a", SquareConvNorm(in, out, 3, first_stride))),
+        b(register_module("b", SquareConvNorm(out, out, 3, 1))),
         stride(first_stride),
         padding(out - in) {}
 
@@ -39,18 +39,18 @@ struct BasicBlockImpl : nn::Module {
     return torch::relu(b(torch::relu(a(x))) + shortcut);
   }
 
-  ConvNorm a, b;
+  SquareConvNorm a, b;
   int64_t stride, padding;
 };
 TORCH_MODULE(BasicBlock);
 
 struct BottleneckImpl : nn::Module {
   BottleneckImpl(int64_t in, int64_t width, int64_t stride)
-      : a(register_module("a", ConvNorm(in, width, 1, 1))),
-        b(register_module("b", ConvNorm(width, width, 3, stride))),
-        c(register_module("c", ConvNorm(width, 4 * width, 1, 1))) {
+      : a(register_module("a", SquareConvNorm(in, width, 1, 1))),
+        b(register_module("b", SquareConvNorm(width, width, 3, stride))),
+        c(register_module("c", SquareConvNorm(width, 4 * width, 1, 1))) {
     if (in != 4 * width || stride > 1) {
-      shortcut = register_module("shortcut", ConvNorm(in, 4 * width, 1, stride));
+      shortcut = register_module("shortcut", SquareConvNorm(in, 4 * width, 1, stride));
     }
   }
 
@@ -59,7 +59,7 @@ struct BottleneckImpl : nn::Module {
     return torch::relu(y + (shortcut ? shortcut(x) : x));
   }
 
-  ConvNorm a, b, c, shortcut{nullptr};
+  SquareConvNorm a, b, c, shortcut{nullptr};
 };
 TORCH_MODULE(Bottleneck);
 
@@ -67,7 +67,7 @@ TORCH_MODULE(Bottleneck);
 class Resnet : public Classifier {
  public:
   explicit Resnet(const CifarResnetOptions& options) : side_(options.side), classes_(options.classes) {
-    stem_ = register_module("stem", ConvNorm(3, options.width, 3, 1));
+    stem_ = register_module("stem", SquareConvNorm(3, options.width, 3, 1));
     int64_t channels = options.width;
     for (int stage = 0; stage < 3; ++stage) {
       for (int64_t i = 0; i < options.blocks; ++i) {
@@ -81,7 +81,7 @@ class Resnet : public Classifier {
 
   explicit Resnet(const BottleneckResnetOptions& options)
       : side_(options.side), classes_(options.classes), pool_stem_(true) {
-    stem_ = register_module("stem", ConvNorm(3, options.width, 7, 2));
+    stem_ = register_module("stem", SquareConvNorm(3, options.width, 7, 2));
     int64_t channels = options.width;
     for (size_t stage = 0; stage < options.blocks.size(); ++stage) {
       for (int64_t i = 0; i < options.blocks[stage]; ++i) {
@@ -121,7 +121,7 @@ class Resnet : public Classifier {
 
   int64_t side_, classes_;
   bool pool_stem_ = false;
-  ConvNorm stem_{nullptr};
+  SquareConvNorm stem_{nullptr};
   nn::Sequential stages_;
   nn::Linear fc_{nullptr};
 };

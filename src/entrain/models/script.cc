@@ -49,7 +49,7 @@ class ScriptModel final : public Model {
     adopt(*this, script_, seen);
     const auto all = parameters();
     if (std::none_of(all.begin(), all.end(), [](const auto& p) { return p.requires_grad(); })) {
-      bad_input("--model {}: it has no parameter that requires a gradient (a frozen module has none)", name_);
+      bad_input("`model` {}: it has no parameter that requires a gradient (a frozen module has none)", name_);
     }
     train();
   }
@@ -88,21 +88,21 @@ class ScriptModel final : public Model {
 
 void ScriptModel::read_forward() {
   const auto forward = script_.find_method("forward");
-  if (!forward) bad_input("--model {}: the module has no forward", name_);
+  if (!forward) bad_input("`model` {}: the module has no forward", name_);
   const auto& schema = forward->function().getSchema();
   for (size_t i = 1; i < schema.arguments().size(); ++i) {  // the first is self
     const auto& argument = schema.arguments()[i];
     if (argument.default_value()) break;
     if (argument.type()->kind() != c10::TypeKind::TensorType) {
-      bad_input("--model {}: forward takes {} of type {}; allowed: tensors, one row an example", name_,
+      bad_input("`model` {}: forward takes {} of type {}; allowed: tensors, one row an example", name_,
                 argument.name(), argument.type()->repr_str());
     }
     inputs_.push_back(argument.name());
   }
-  if (inputs_.empty()) bad_input("--model {}: forward takes no tensor; wanted: forward(x, y)", name_);
+  if (inputs_.empty()) bad_input("`model` {}: forward takes no tensor; wanted: forward(x, y)", name_);
   const auto& type = schema.returns().at(0).type();
   if (type->kind() != c10::TypeKind::TensorType) {
-    bad_input("--model {}: forward returns {}; wanted: the loss, a tensor of one number", name_,
+    bad_input("`model` {}: forward returns {}; wanted: the loss, a tensor of one number", name_,
               type->repr_str());
   }
 }
@@ -154,7 +154,7 @@ torch::Tensor ScriptModel::loss(const Batch& batch) {
     shapes.push_back(fmt::format("{} {}", i < inputs_.size() ? inputs_[i] : "and", shape_of(tensors[i])));
   }
   if (tensors.size() != inputs_.size()) {
-    bad_input("--model {}: forward takes {} tensors ({}), the data has {}: {}", name_, inputs_.size(),
+    bad_input("`model` {}: forward takes {} tensors ({}), the data has {}: {}", name_, inputs_.size(),
               fmt::join(inputs_, ", "), tensors.size(), fmt::join(shapes, ", "));
   }
   torch::Tensor result;
@@ -163,15 +163,15 @@ torch::Tensor ScriptModel::loss(const Batch& batch) {
     result = script_.forward({tensors.begin(), tensors.end()}).toTensor();
   } catch (const std::exception& error) {
     take_back_buffers();
-    bad_input("--model {}: forward failed on {}: {}", name_, fmt::join(shapes, ", "), short_reason(error));
+    bad_input("`model` {}: forward failed on {}: {}", name_, fmt::join(shapes, ", "), short_reason(error));
   }
   take_back_buffers();
   if (result.numel() != 1 || !result.is_floating_point()) {
-    bad_input("--model {}: forward returns {} for {}; wanted: the loss, one floating-point number", name_,
+    bad_input("`model` {}: forward returns {} for {}; wanted: the loss, one floating-point number", name_,
               shape_of(result), fmt::join(shapes, ", "));
   }
   if (torch::GradMode::is_enabled() && !result.requires_grad()) {
-    bad_input("--model {}: the loss depends on no parameter", name_);
+    bad_input("`model` {}: the loss depends on no parameter", name_);
   }
   return result.dim() == 0 ? result : result.reshape({});
 }
@@ -181,7 +181,7 @@ Batch ScriptModel::synthetic(int64_t batch_size, torch::Generator& generator) co
   const auto example = script_.find_method(kExample);
   if (!example) {
     bad_input(
-        "--model {}: it has no method `{}`, so no examples can be made up; give train --data, or the module "
+        "`model` {}: it has no method `{}`, so no examples can be made up; give `data`, or the module "
         "`@torch.jit.export def {}(self, n: int): return {}`, each of n rows",
         name_, kExample, kExample, fmt::join(inputs_, ", "));
   }
@@ -203,17 +203,17 @@ Batch ScriptModel::synthetic(int64_t batch_size, torch::Generator& generator) co
       }
     } catch (const std::exception& error) {
       shared.set_state(before);
-      bad_input("--model {}: {}({}) failed: {}", name_, kExample, batch_size, short_reason(error));
+      bad_input("`model` {}: {}({}) failed: {}", name_, kExample, batch_size, short_reason(error));
     }
     shared.set_state(before);
   }
   if (tensors.size() != inputs_.size()) {
-    bad_input("--model {}: {} returns {} tensors; forward takes {}: {}", name_, kExample, tensors.size(),
+    bad_input("`model` {}: {} returns {} tensors; forward takes {}: {}", name_, kExample, tensors.size(),
               inputs_.size(), fmt::join(inputs_, ", "));
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].dim() > 0 && tensors[i].size(0) == batch_size) continue;
-    bad_input("--model {}: {}({}) returns {} {}; wanted: {} rows, one an example", name_, kExample,
+    bad_input("`model` {}: {}({}) returns {} {}; wanted: {} rows, one an example", name_, kExample,
               batch_size, inputs_[i], shape_of(tensors[i]), batch_size);
   }
   Batch batch{tensors[0], tensors.size() > 1 ? tensors[1] : torch::Tensor()};
@@ -242,12 +242,12 @@ std::vector<std::pair<std::string, torch::Tensor>> ScriptModel::state() const {
 bool is_script(const std::string& name) { return name.ends_with(".pt") || name.ends_with(".pth"); }
 
 std::shared_ptr<Model> load_script(const std::filesystem::path& path) {
-  if (!std::filesystem::is_regular_file(path)) bad_input("--model {}: no such file", path.string());
+  if (!std::filesystem::is_regular_file(path)) bad_input("`model` {}: no such file", path.string());
   torch::jit::Module script;
   try {
     script = torch::jit::load(path.string(), torch::Device(torch::kCPU));
   } catch (const std::exception& error) {
-    bad_input("--model {}: not TorchScript, which torch.jit.script(module).save(FILE) writes: {}",
+    bad_input("`model` {}: not TorchScript, which torch.jit.script(module).save(FILE) writes: {}",
               path.string(), short_reason(error));
   }
   return std::make_shared<ScriptModel>(path.string(), std::move(script));
@@ -256,7 +256,7 @@ std::shared_ptr<Model> load_script(const std::filesystem::path& path) {
 void save_script(const Model& model, const std::filesystem::path& path) {
   const auto* own = dynamic_cast<const ScriptModel*>(&model);
   if (own == nullptr)
-    bad_input("--save-model {}: the model came from no .pt file; allowed: --save", path.string());
+    bad_input("`save_model` {}: the model came from no .pt file; allowed: `save`", path.string());
   AtomicFile file(path);
   try {
     torch::jit::ExportModule(own->script(), [&](const void* data, size_t size) {

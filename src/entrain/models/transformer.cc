@@ -16,7 +16,7 @@ namespace F = torch::nn::functional;
 
 constexpr double kDeviation = 0.02;
 
-nn::LayerNorm norm_of(int64_t width) { return nn::LayerNorm(nn::LayerNormOptions({width})); }
+nn::LayerNorm layer_norm(int64_t width) { return nn::LayerNorm(nn::LayerNormOptions({width})); }
 
 nn::Linear linear_of(int64_t in, int64_t out, double deviation) {
   nn::Linear result(in, out);
@@ -52,10 +52,10 @@ struct BlockImpl : nn::Module {
   explicit BlockImpl(const TransformerOptions& options) : heads(options.heads), dropout(options.dropout) {
     const int64_t h = options.hidden;
     const double residual = kDeviation / std::sqrt(2.0 * static_cast<double>(options.layers));
-    norm1 = register_module("norm1", norm_of(h));
+    norm1 = register_module("norm1", layer_norm(h));
     qkv = register_module("qkv", linear_of(h, 3 * h, kDeviation));
     output = register_module("output", linear_of(h, h, residual));
-    norm2 = register_module("norm2", norm_of(h));
+    norm2 = register_module("norm2", layer_norm(h));
     up = register_module("up", linear_of(h, 4 * h, kDeviation));
     down = register_module("down", linear_of(4 * h, h, residual));
   }
@@ -91,7 +91,7 @@ class Transformer : public SequentialModel {
     embedding_ = register_module("embedding", Embed(options));
     for (int64_t i = 0; i < options.layers; ++i) blocks_->push_back(Block(options));
     register_module("blocks", blocks_);
-    norm_ = register_module("norm", norm_of(options.hidden));
+    norm_ = register_module("norm", layer_norm(options.hidden));
   }
 
   layers::Sequence sequence() override {

@@ -60,8 +60,10 @@ class Unet : public SequentialModel {
       take_copy(result[first], down_name(level));
     }
     result.push_back(layers::layer_of("mask", mask_));
+    // Binary cross entropy: log(1 + exp(x)) - x t. libtorch 2's own has no meta kernel, which plans are made
+    // by.
     return {std::move(result), [](const torch::Tensor& logits, const torch::Tensor& target) {
-              return torch::binary_cross_entropy_with_logits(logits, target);
+              return (torch::softplus(logits) - logits * target).mean();
             }};
   }
 

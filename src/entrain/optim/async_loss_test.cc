@@ -9,7 +9,8 @@
 #include "entrain/base/clock.h"
 #include "entrain/base/error.h"
 #include "entrain/optim/async_rules.h"
-#include "entrain/transport/rendezvous.h"
+#include "entrain/rendezvous/job_environment.h"
+#include "entrain/rendezvous/server.h"
 #include "entrain/transport/tcp/tcp_transport.h"
 
 namespace entrain::optim {
@@ -27,7 +28,7 @@ std::unique_ptr<DistributedOptimizer> make(const strategy::Optimizer& settings, 
 }
 
 // Steps of 2 ms towards x = 1. Returns what is left of the way after all of them.
-double train(const strategy::Optimizer& settings, const transport::JobEnvironment& job, int signal) {
+double train(const strategy::Optimizer& settings, const rendezvous::JobEnvironment& job, int signal) {
   torch::set_num_threads(1);
   const auto transport = transport::connect_tcp(job, Deadline::after(30));
   torch::Tensor x = torch::zeros({kSize});
@@ -63,13 +64,13 @@ TEST_P(AfterALoss, TheOthersTrainToTheEnd) {
   settings.rule = rule;
   settings.period = 8;
   settings.staleness = settings.rule == "async-ps" ? 1 : -1;  // the harder case: somebody waits
-  const transport::RendezvousServer server({"127.0.0.1", 0, kWorkers, "token"});
+  const rendezvous::Server server({"127.0.0.1", 0, kWorkers, "token"});
   std::vector<pid_t> children;
   for (int rank = 0; rank < kWorkers; ++rank) {
     children.push_back(fork());
     if (children.back() != 0) continue;
     alarm(100);  // against hangs
-    transport::JobEnvironment job{
+    rendezvous::JobEnvironment job{
         .rank = rank, .world = kWorkers, .rendezvous = server.endpoint(), .token = "token"};
     try {
       _exit(train(settings, job, signal) < 0.01 ? 0 : 3);

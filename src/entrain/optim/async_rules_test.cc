@@ -144,13 +144,14 @@ std::vector<int> first(int count) {
 // x of whoever acted, after each turn.
 std::vector<Vector> run_in_turns(const Quadratic& q, const strategy::Optimizer& settings,
                                  const std::vector<int>& schedule, Vector* tested = nullptr,
-                                 std::atomic<uint64_t>* bytes = nullptr) {
+                                 std::atomic<uint64_t>* bytes = nullptr,
+                                 const std::vector<std::vector<int>>& groups = {}) {
   const int workers = static_cast<int>(q.b.size());
   std::vector<Vector> trace(schedule.size());
   Turns turns(schedule);
   std::latch made(workers), done(workers);
   testing::run_ranks(workers, [&](int rank, transport::Transport& t) {
-    Trainee trainee(q, settings, first(workers), t);
+    Trainee trainee(q, settings, first(workers), t, groups);
     made.arrive_and_wait();
     turns.all_of(rank, [&](size_t turn) {
       trainee.step();
@@ -264,6 +265,69 @@ TEST(LsgdAsync, EqualsTheFormula) {
     }
     expected.push_back(self.x);
   }
+  expect_near(trace, expected);
+}
+
+// As above with two groups. The periods make a local and a global exchange due at the same report again and
+// again; both happen, and a worker that finds both z new is pulled to both from the same x.
+TEST(LsgdAsync, EqualsTheFormulaWithGroups) {
+  const Quadratic q = Quadratic::random(4, 5, false);
+  const std::vector<std::vector<int>> scopes = {{0, 1}, {2, 3}, {0, 1, 2, 3}};
+  const double pulls[] = {0.3, 0.2};  // to the leader of the group, of all
+  strategy::Optimizer settings;
+  settings.rule = "lsgd-async";
+  settings.period = 6;
+  settings.local_period = 2;
+  settings.loss_window = 1;
+  settings.pull = pulls[0];
+  settings.global_pull = pulls[1];
+  const double proximal[] = {pulls[0] / 2, pulls[1] / 6};
+  const auto schedule = shuffled_rounds(4, 60);
+  const auto trace = run_in_turns(q, settings, schedule, nullptr, nullptr, {scopes[0], scopes[1]});
+
+  struct State {
+    Vector x = Vector(5), z[2], arrived[2];  // of the group's leader, of the leader of all
+    bool leads[2] = {};
+    double loss = INFINITY;
+  };
+  std::vector<State> workers(4);
+  const auto pull_both = [](Vector& x, const Vector* z, const double* strength) {
+    const Vector before = x;
+    for (int i = 0; i < 2; ++i) {
+      for (size_t j = 0; j < x.size() && !z[i].empty(); ++j) x[j] += strength[i] * (z[i][j] - before[j]);
+    }
+  };
+  std::vector<Vector> expected;
+  int counts[3] = {}, both_new = 0;
+  for (const int w : schedule) {
+    State& self = workers[w];
+    self.loss = q.loss(w, self.x);
+    const Vector g = q.gradient(w, self.x);
+    pull_both(self.x, self.z, proximal);
+    axpy(self.x, -kRate, g);
+    for (int scope = 0; scope < 3; ++scope) {
+      const auto& members = scopes[scope];
+      if (std::find(members.begin(), members.end(), w) == members.end()) continue;
+      if (++counts[scope] < static_cast<int>(members.size()) * (scope == 2 ? 6 : 2)) continue;
+      counts[scope] = 0;
+      const int leader = *std::min_element(members.begin(), members.end(),
+                                           [&](int a, int b) { return workers[a].loss < workers[b].loss; });
+      workers[leader].leads[scope == 2] = true;
+    }
+    for (int global = 0; global < 2; ++global) {
+      if (!std::exchange(self.leads[global], false)) continue;
+      for (const int other : scopes[global ? 2 : w / 2]) workers[other].arrived[global] = self.x;
+      self.arrived[global].clear();
+      self.z[global] = self.x;
+    }
+    both_new += !self.arrived[0].empty() && !self.arrived[1].empty();
+    pull_both(self.x, self.arrived, pulls);
+    for (int global = 0; global < 2; ++global) {
+      if (!self.arrived[global].empty()) self.z[global] = std::exchange(self.arrived[global], {});
+    }
+    expected.push_back(self.x);
+  }
+  EXPECT_GT(both_new, 5) << "the case that this test is about";
   expect_near(trace, expected);
 }
 
@@ -388,6 +452,19 @@ TEST(Coordinator, NamesTheBestAfterAPeriodOfStepsEach) {
   EXPECT_EQ(orders[0].round, 1);
 }
 
+TEST(Coordinator, AGroupAndAllMayBeDueTogether) {
+  Coordinator coordinator({{{0, 1}, 1}, {{2, 3}, 1}, {{0, 1, 2, 3}, 2}}, "best", 0);
+  std::vector<std::vector<std::pair<int, int>>> seen;  // (scope, leader) by report
+  for (int i = 0; i < 8; ++i) {
+    seen.emplace_back();
+    for (const auto& order : coordinator.report(i % 4, i % 4))
+      seen.back().emplace_back(order.scope, order.leader);
+  }
+  const std::vector<std::vector<std::pair<int, int>>> expected = {{}, {{0, 0}}, {}, {{1, 2}},
+                                                                  {}, {{0, 0}}, {}, {{2, 0}, {1, 2}}};
+  EXPECT_EQ(seen, expected);
+}
+
 TEST(Coordinator, LeavesOutWhoIsSilentLostOrDiverged) {
   Coordinator coordinator({{{0, 1, 2}, 2}}, "best", 0);
   const auto next_leader = [&](std::vector<std::pair<int, double>> reports) {
@@ -419,7 +496,7 @@ TEST(Hogwild, ThreadsShareTheParameters) {
     const auto parameters = models.back()->parameters();
     i == 0 ? void(x = flatten(parameters)) : share(x, parameters);
     bases.push_back(std::make_unique<torch::optim::SGD>(parameters, torch::optim::SGDOptions(0.05)));
-    replicas.push_back({parameters, bases.back().get(), [model = models.back(), target]() mutable {
+    replicas.push_back({parameters, bases.back().get(), [model = models.back(), target](int64_t) mutable {
                           const torch::Tensor input = torch::randn({16, 4});
                           return (model->forward(input) - input.matmul(target)).square().mean();
                         }});
@@ -437,7 +514,7 @@ TEST(Hogwild, TheFirstFailureStopsAll) {
   torch::Tensor x = torch::zeros({2}, torch::requires_grad());
   torch::optim::SGD base({x}, torch::optim::SGDOptions(0.1));
   std::vector<HogwildReplica> replicas;
-  replicas.push_back({{x}, &base, []() -> torch::Tensor { fail("no more data"); }});
+  replicas.push_back({{x}, &base, [](int64_t) -> torch::Tensor { fail("no more data"); }});
   EXPECT_THROW(run_hogwild(replicas, 1'000'000), Error);
   EXPECT_THROW(share(torch::zeros({5}), {x}), InputError);
 }

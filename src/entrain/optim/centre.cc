@@ -15,11 +15,6 @@ enum RequestKind { kPush, kRead, kLeave };
 // How often the centre looks whether those who are waited for are still there.
 constexpr auto kLookAround = std::chrono::milliseconds(100);
 
-std::vector<int> without(std::vector<int> ranks, int rank) {
-  std::erase(ranks, rank);
-  return ranks;
-}
-
 }  // namespace
 
 Centre::Centre(transport::Transport& transport, const std::vector<int>& workers, CentreRule rule,

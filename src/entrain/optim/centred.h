@@ -19,7 +19,7 @@ class Centred : public DistributedOptimizer {
  protected:
   // The centre has just been set, to the mean of the workers.
   virtual void started() {}
-  virtual void own_step() { worker_.base.step(); }
+  virtual void own_step() { worker_.own_update(); }
   // After the own step that ends a period. Collective; leaves the same bits in centre_ at all.
   virtual void exchange() = 0;
 

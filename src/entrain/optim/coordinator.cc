@@ -17,11 +17,6 @@ std::vector<int> workers_of(const std::vector<std::vector<int>>& groups) {
   return all;
 }
 
-std::vector<int> without(std::vector<int> ranks, int rank) {
-  std::erase(ranks, rank);
-  return ranks;
-}
-
 }  // namespace
 
 std::vector<Scope> scopes_of(const strategy::Optimizer& settings,
@@ -57,7 +52,7 @@ std::vector<Coordinator::Order> Coordinator::report(int worker, double loss) {
     progress.count = 0;
     const int leader = choose(progress);
     ++progress.round;
-    if (orders.empty() && leader >= 0) orders.push_back({leader, i, progress.round});
+    if (leader >= 0) orders.push_back({leader, i, progress.round});
   }
   return orders;
 }

@@ -39,8 +39,8 @@ class Coordinator {
 
   Coordinator(std::vector<Scope> scopes, std::string choice, uint64_t seed);
 
-  // One more iteration of `worker`, whose running loss is now `loss`. What it brings about: nothing, or one
-  // order. Where a group and all are due together, only all.
+  // One more iteration of `worker`, whose running loss is now `loss`. What it brings about: nothing, an order
+  // to the leader of all, one to the leader of its group, or both.
   std::vector<Order> report(int worker, double loss);
   void lost(int worker);
   // Has reported in this round or the one before.

@@ -52,7 +52,7 @@ Crew::~Crew() {
 }
 
 // 11 | number (14 bits) | call (16 bits) | the executor's 32 bits. The engine of sync/ leaves the top bit 0,
-// and the trainer's control traffic leaves the one below it 0.
+// and control traffic leaves the one below it 0.
 transport::Tag Crew::next_tag() {
   return transport::Tag{3} << 62 | static_cast<transport::Tag>(number_) << 48 | (calls_++ & 0xffff) << 32;
 }

@@ -43,7 +43,8 @@ class DistributedOptimizer {
  public:
   virtual ~DistributedOptimizer() = default;
 
-  // One iteration. Requires: the parameters hold gradients of this worker's batch, whose mean loss is `loss`.
+  // One iteration. Requires: the parameters hold gradients of this worker's batch, whose mean loss is `loss`
+  // (one that is not finite keeps LSGD from choosing this worker as the leader while it is in the window).
   virtual void step(double loss) = 0;
 
   // Completes exchanges under way. Before a checkpoint and at the end.

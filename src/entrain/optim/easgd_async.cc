@@ -27,7 +27,7 @@ class EasgdAsync : public DistributedOptimizer {
 
   void step(double /*loss*/) override {
     const torch::NoGradGuard no_grad;
-    worker_.base.step();
+    worker_.own_update();
     if (++step_ % settings_.period != 0) return;
     const Stopwatch stopwatch(journal_.communication_s);
     worker_.x.sub_(link_.exchange(worker_.x));

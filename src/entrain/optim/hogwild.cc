@@ -40,12 +40,12 @@ int64_t run_hogwild(std::vector<HogwildReplica>& replicas, int64_t steps, const 
       const int64_t step = begun++;
       if (step >= steps) return;
       replica.base->zero_grad();
-      const torch::Tensor loss = replica.next_loss();
+      const torch::Tensor loss = replica.next_loss(step);
       loss.backward();
-      replica.base->step();
+      const double value = loss.item<double>();
+      if (!replica.may_update || replica.may_update(value)) replica.base->step();
       ++made;
       if (!after) continue;
-      const double value = loss.item<double>();
       std::lock_guard lock(mutex);
       after(index, step, value);
     }

@@ -18,8 +18,12 @@ namespace entrain::optim {
 struct HogwildReplica {
   std::vector<torch::Tensor> parameters;    // in the order of those that x was flattened from
   torch::optim::Optimizer* base = nullptr;  // of these parameters; outlives the run
-  // Runs forward on the next batch of this replica: its mean loss, to go backward from. On its own thread.
-  std::function<torch::Tensor()> next_loss;
+  // Runs forward on the next batch of this replica, in that step of all: its mean loss, to go backward from.
+  // On its own thread.
+  std::function<torch::Tensor(int64_t step)> next_loss;
+  // With the gradients there, on its own thread: false leaves the update out; may throw. Null: every update
+  // is made.
+  std::function<bool(double loss)> may_update = nullptr;
 };
 
 // Makes `parameters` views of x (see flatten); their values are x's from then on. Throws InputError when they

@@ -21,7 +21,7 @@ class LocalSgd : public DistributedOptimizer {
 
   void step(double /*loss*/) override {
     const torch::NoGradGuard no_grad;
-    worker_.base.step();
+    worker_.own_update();
     ++step_;
     const Stopwatch stopwatch(journal_.communication_s);
     if (before_.defined()) {

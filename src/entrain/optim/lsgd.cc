@@ -5,9 +5,10 @@
 //   every period       leader = the worker of the lowest mean loss over the loss window (ties: lowest rank)
 //                      z = the leader's x, broadcast;  x -= p (x - z)
 //
-// With groups the period is the local one, leader and z are the group's, and every global period the same
-// happens among all workers with z_G and p_G; where both are due, only the global one. With one group there
-// is no z_G. m = proximal, or p / period (m_G: p_G / period).
+// With groups this is the local exchange: the period is the local one, leader and z are the group's. Every
+// global period the same happens among all workers with z_G and p_G. Where both are due, both happen: with
+// the same copy of x, the same losses, and the pulls taken at the same x. With one group there is no z_G. m =
+// proximal, or p / its period (with groups the local one); m_G = proximal, or p_G / the global period.
 //
 // Overlapped, the exchange begun after step k runs beside step k+1 and is applied after it, never earlier or
 // later, so that a run does not depend on the network's speed:
@@ -16,7 +17,7 @@
 //   x      x_k ─copy─▶ base, m(x - z)   z = the leader's x_k; x -= p (x - z); base, m(x - z)
 //   wires            losses, leader's x_k
 //
-// All take the copy, for nobody knows yet who leads: thus nobody waits for the losses either. The leader is
+// All take the copy, since nobody knows yet who leads: so nobody waits for the losses either. The leader is
 // not pulled towards its own older self at the exchange. Bytes of an exchange among l workers: (l - 1) B + 8
 // l (l - 1); averaging takes 2 (l - 1) B.
 #include <algorithm>
@@ -54,8 +55,9 @@ class Lsgd : public DistributedOptimizer {
   void step(double loss) override {
     const torch::NoGradGuard no_grad;
     window_.add(loss);
-    pull_each_step();
-    worker_.base.step();
+    pull_both(worker_.x, local_.z, settings_.proximal_or_default(grouped_), global_.z,
+              settings_.global_proximal_or_default());
+    worker_.own_update();
     ++step_;
 
     const Stopwatch stopwatch(journal_.communication_s);
@@ -74,97 +76,103 @@ class Lsgd : public DistributedOptimizer {
     return mean_over(group(), worker_.x);
   }
 
-  torch::Tensor leader_parameters() const override { return z_local_; }
+  torch::Tensor leader_parameters() const override { return local_.z; }
 
   State state() const override {
     State state;
     put(state, "step", step_);
-    put(state, "z_local", z_local_);
-    put(state, "z_global", z_global_);
-    put(state, "leader_local", leader_local_);
-    put(state, "leader_global", leader_global_);
+    put(state, "z_local", local_.z);
+    put(state, "z_global", global_.z);
+    put(state, "leader_local", local_.leader);
+    put(state, "leader_global", global_.leader);
     put(state, "losses", torch::tensor(window_.values(), torch::kFloat64));
     if (under_way_) {  // has arrived, and is to be applied after the next step
-      put(state, "arrived", message_);
-      put(state, "arrived_global", int64_t{under_way_->global});
+      if (under_way_->local) put(state, "arrived_local", local_.message);
+      if (under_way_->global) put(state, "arrived_global", global_.message);
     }
     return state;
   }
 
   void restore(const State& state) override {
     step_ = counter_in(state, "step");
-    leader_local_ = counter_in(state, "leader_local");
-    leader_global_ = counter_in(state, "leader_global");
-    z_local_ = optional_in(state, "z_local");
-    z_global_ = optional_in(state, "z_global");
+    local_.leader = counter_in(state, "leader_local");
+    global_.leader = counter_in(state, "leader_global");
+    local_.z = optional_in(state, "z_local");
+    global_.z = optional_in(state, "z_global");
     const torch::Tensor losses = tensor_in(state, "losses");
     window_.set({losses.data_ptr<double>(), losses.data_ptr<double>() + losses.numel()});
-    under_way_.reset();
-    if (has(state, "arrived")) {
-      message_ = tensor_in(state, "arrived", worker_.x);
-      under_way_ = Exchange{step_, counter_in(state, "arrived_global") != 0};
-    }
+    const bool former = has(state, "arrived");  // as written before both could be under way
+    const bool was_global = former && counter_in(state, "arrived_global") != 0;
+    local_.message = optional_in(state, !former ? "arrived_local" : was_global ? "" : "arrived");
+    global_.message = optional_in(state, !former ? "arrived_global" : was_global ? "arrived" : "");
+    under_way_ = Exchange{step_, local_.message.defined(), global_.message.defined()};
+    if (!under_way_->local && !under_way_->global) under_way_.reset();
   }
 
  private:
   struct Exchange {
     int64_t step;  // after which it began
+    bool local;    // in the group; among all where there is one group
     bool global;   // among all groups
+  };
+  struct Leading {
+    torch::Tensor z;  // the leader's x; undefined before the first exchange
+    int64_t leader = -1;
+    torch::Tensor message;  // x when the exchange began, then the leader's
+
+    void copy(const torch::Tensor& x) {
+      if (message.defined()) {
+        message.copy_(x);
+      } else {
+        message = x.detach().clone();
+      }
+    }
   };
 
   Crew& group() { return grouped_ ? *own_ : all_; }
 
-  double global_proximal() const {
-    if (settings_.proximal >= 0) return settings_.proximal;
-    return settings_.global_pull / static_cast<double>(settings_.period);
-  }
-
-  void pull_each_step() {
-    torch::Tensor& x = worker_.x;
-    torch::Tensor to_global;  // both pulls are taken at the same x
-    if (z_global_.defined()) to_global = (z_global_ - x).mul_(global_proximal());
-    if (z_local_.defined()) x.lerp_(z_local_, settings_.proximal_or_default());
-    if (to_global.defined()) x.add_(to_global);
-  }
-
-  // Copies x and sets out for the leader's, when an exchange is due.
+  // Copies x and sets out for the leaders', when an exchange is due.
   void begin() {
     if (all_.count() == 1) return;  // nobody to follow: plain training by the base
-    const bool global = grouped_ && step_ % settings_.period == 0;
     const int64_t period = grouped_ ? settings_.local_period_or_default() : settings_.period;
-    if (!global && step_ % period != 0) return;
-    under_way_ = Exchange{step_, global};
-    if (message_.defined()) {
-      message_.copy_(worker_.x);
-    } else {
-      message_ = worker_.x.detach().clone();
-    }
+    const Exchange due{step_, step_ % period == 0, grouped_ && step_ % settings_.period == 0};
+    if (!due.local && !due.global) return;
+    under_way_ = due;
+    if (due.local) local_.copy(worker_.x);
+    if (due.global) global_.copy(worker_.x);
     const auto exchange = [this, loss = window_.mean()] { choose_and_broadcast(loss); };
     if (settings_.overlap) {
-      arrival_ = (global ? all_ : group()).beside(exchange);
+      arrival_ = group().beside(exchange);
     } else {
       exchange();
       record();
     }
   }
 
-  // On the crew's thread when overlapped: touches only message_ and the leaders.
+  // On the thread of group() when overlapped: touches only messages and leaders. With groups it uses all_
+  // there too, which therefore outlives own_ and never has a thread of its own.
   void choose_and_broadcast(double loss) {
-    Crew& crew = under_way_->global ? all_ : group();
-    const std::vector<double> losses = crew.all_gather(loss);
+    const bool global = under_way_->global;
+    std::vector<double> losses = (global ? all_ : group()).all_gather(loss);
+    if (global) {
+      const int leader = choose(losses);
+      global_.leader = all_.ranks()[leader];
+      all_.broadcast(global_.message, leader);
+      losses = of_own_group(losses);
+    }
     const int leader = choose(losses);
-    crew.broadcast(message_, leader);
-    leader_local_ = crew.ranks()[leader];
-    if (!grouped_) leader_global_ = leader_local_;
-    if (!under_way_->global) return;
-    leader_global_ = leader_local_;
-    // The group's best, for the record: its losses are among those of all.
+    local_.leader = group().ranks()[leader];  // where only the global one is due: for the record
+    if (under_way_->local) group().broadcast(local_.message, leader);
+    if (!grouped_) global_.leader = local_.leader;
+  }
+
+  std::vector<double> of_own_group(const std::vector<double>& losses) const {
     std::vector<double> own;
     for (const int rank : own_->ranks()) {
       const auto at = std::find(all_.ranks().begin(), all_.ranks().end(), rank) - all_.ranks().begin();
       own.push_back(losses[static_cast<size_t>(at)]);
     }
-    leader_local_ = own_->ranks()[static_cast<size_t>(choose(own))];
+    return own;
   }
 
   int choose(const std::vector<double>& losses) const {
@@ -181,18 +189,19 @@ class Lsgd : public DistributedOptimizer {
   void record() {
     const bool of_all = under_way_->global || !grouped_;
     journal_.leaders.push_back(
-        {under_way_->step, static_cast<int>(leader_local_), of_all ? static_cast<int>(leader_global_) : -1});
-    ++journal_.exchanges;
+        {under_way_->step, static_cast<int>(local_.leader), of_all ? static_cast<int>(global_.leader) : -1});
+    journal_.exchanges += int{under_way_->local} + int{under_way_->global};
   }
 
   void apply() {
     await();
-    const bool global = under_way_->global;
-    const int64_t leader = global ? leader_global_ : leader_local_;
-    std::swap(global ? z_global_ : z_local_, message_);  // the old z becomes the next message's memory
-    if (leader != worker_.transport.rank()) {
-      worker_.x.lerp_(global ? z_global_ : z_local_, global ? settings_.global_pull : settings_.pull);
-    }
+    const auto adopt = [this](Leading& leading, bool due) {
+      if (!due) return torch::Tensor();
+      std::swap(leading.z, leading.message);  // the old z becomes the next message's memory
+      return leading.leader == worker_.transport.rank() ? torch::Tensor() : leading.z;
+    };
+    const torch::Tensor z = adopt(local_, under_way_->local), z_global = adopt(global_, under_way_->global);
+    pull_both(worker_.x, z, settings_.pull, z_global, settings_.global_pull);
     under_way_.reset();
   }
 
@@ -205,12 +214,10 @@ class Lsgd : public DistributedOptimizer {
   const bool grouped_;
   LossWindow window_;
   int64_t step_ = 0;
-  torch::Tensor z_local_, z_global_;  // undefined before the first exchange
-  int64_t leader_local_ = -1, leader_global_ = -1;
+  Leading local_, global_;  // of the group (or of all, where there is one group); of all groups
   std::optional<Exchange> under_way_;
-  torch::Tensor message_;  // x when the exchange began, then the leader's
   std::future<void> arrival_;
-  // Last, so that their threads end before what they write to.
+  // Last, so that their threads end before what they write to; own_'s first, since it uses all_.
   Crew all_;
   std::optional<Crew> own_;  // of this worker's group; none: one group
 };

@@ -4,12 +4,13 @@
 //   each step     x <- base(x) - m (x - z) - m_G (x - z_G)       pulls taken at x before the base's step
 //                 report (the mean loss over the window) to the coordinator
 //                 told to lead: z = a copy of x, sent to the fellows      [looked at between steps]
-//                 a leader's z has arrived: x -= p (x - z)                [likewise]
+//                 leaders' z have arrived: x -= p (x - z) + p_G (x - z_G) [likewise; both at the same x]
 //
 // The coordinator (coordinator.h) names the leader when the workers have made a period of steps each on
 // average. With groups there are leaders of each group, every local period, and of all: z_G, with p_G and
-// m_G. A fellow that has not taken the last snapshot gets no further one: a stopped worker costs a leader one
-// copy in memory and no time. Bytes of an exchange among l workers: (l - 1) B; a report is 32.
+// m_G; m and m_G are those of lsgd.cc. A fellow that has not taken the last snapshot of its group's leader,
+// or of the leader of all, gets no further one of that kind: a stopped worker costs a leader two copies in
+// memory and no time. Bytes of an exchange among l workers: (l - 1) B; a report is 32.
 #include <algorithm>
 #include <atomic>
 #include <map>
@@ -47,7 +48,7 @@ struct Arrivals {
 
 // What a leader knows of a fellow.
 struct Fellow {
-  std::atomic<bool> busy = false;  // the last snapshot is still on its way
+  std::atomic<bool> busy[2] = {};  // the last snapshot is still on its way: of the group, of all
   std::atomic<bool> gone = false;
 };
 
@@ -93,9 +94,9 @@ class LsgdAsync : public DistributedOptimizer {
   void step(double loss) override {
     const torch::NoGradGuard no_grad;
     window_.add(loss);
-    if (z_local_.defined()) worker_.x.lerp_(z_local_, settings_.proximal_or_default());
-    if (z_global_.defined()) worker_.x.lerp_(z_global_, global_proximal());
-    worker_.base.step();
+    pull_both(worker_.x, z_local_, settings_.proximal_or_default(grouped()), z_global_,
+              settings_.global_proximal_or_default());
+    worker_.own_update();
     ++step_;
 
     const Stopwatch stopwatch(journal_.communication_s);
@@ -149,10 +150,7 @@ class LsgdAsync : public DistributedOptimizer {
     while (!holds(scopes_[scope])) ++scope;
     return scope;
   }
-  double global_proximal() const {
-    if (settings_.proximal >= 0) return settings_.proximal;
-    return settings_.global_pull / static_cast<double>(settings_.period);
-  }
+  bool is_global(int scope) const { return grouped() && is_of_all(scope); }
 
   void on_snapshot(int leader, transport::Payload message) {
     const Heading heading = heading_of(message);
@@ -187,7 +185,13 @@ class LsgdAsync : public DistributedOptimizer {
       question.swap(arrivals_.question);
     }
     for (const auto& [scope, round] : leads) lead(scope, round);
-    for (auto& [scope, snapshot] : snapshots) follow(scope, snapshot);
+    torch::Tensor z_local, z_global;  // new ones of others
+    for (auto& [scope, snapshot] : snapshots) {
+      if (snapshot.round <= rounds_[scope]) continue;  // a newer leader's came first
+      adopt(scope, snapshot.round, snapshot.leader, take_vector(std::move(snapshot.payload)));
+      (is_global(scope) ? z_global : z_local) = is_global(scope) ? z_global_ : z_local_;
+    }
+    pull_both(worker_.x, z_local, settings_.pull, z_global, settings_.global_pull);
     if (question) send_parameters(kParameters, *question);
   }
 
@@ -198,22 +202,16 @@ class LsgdAsync : public DistributedOptimizer {
     for (const int rank : scopes_[scope].workers) {
       if (rank == rank_) continue;
       const auto& fellow = fellows_.at(rank);
-      if (fellow->gone || fellow->busy.exchange(true)) continue;
-      post(worker_.transport, rank, Line::kSnapshot, parcel, [fellow] { fellow->busy = false; });
+      auto& busy = fellow->busy[is_global(scope) ? 1 : 0];
+      if (fellow->gone || busy.exchange(true)) continue;
+      post(worker_.transport, rank, Line::kSnapshot, parcel, [fellow, &busy] { busy = false; });
     }
     adopt(scope, round, rank_, copy);
   }
 
-  void follow(int scope, Arrivals::Snapshot& snapshot) {
-    if (snapshot.round <= rounds_[scope]) return;  // a newer leader's came first
-    adopt(scope, snapshot.round, snapshot.leader, take_vector(std::move(snapshot.payload)));
-    const bool global = grouped() && is_of_all(scope);
-    worker_.x.lerp_(global ? z_global_ : z_local_, global ? settings_.global_pull : settings_.pull);
-  }
-
   void adopt(int scope, int64_t round, int leader, const torch::Tensor& z) {
     rounds_[scope] = round;
-    const bool global = grouped() && is_of_all(scope);
+    const bool global = is_global(scope);
     (global ? z_global_ : z_local_) = z.to(worker_.x.device());
     if (!global) local_leader_ = leader;
     journal_.leaders.push_back({step_, local_leader_, is_of_all(scope) ? leader : -1});

@@ -20,7 +20,9 @@ enum class Line : transport::Tag {
   kReply,
   kReport,
   kCommand,
-  kSnapshot
+  kSnapshot,
+  kSaveOrder,  // see train/common_saves.h
+  kSaveReport
 };
 constexpr transport::Tag tag_of(Line line) { return static_cast<transport::Tag>(line); }
 
@@ -51,6 +53,12 @@ Heading heading_of(const transport::Payload& payload);
 Parcel open(transport::Payload& payload);
 // Its vector, which keeps the payload's memory: no copy.
 torch::Tensor take_vector(transport::Payload payload);
+
+// The ranks but one, the caller's own for instance.
+inline std::vector<int> without(std::vector<int> ranks, int rank) {
+  std::erase(ranks, rank);
+  return ranks;
+}
 
 // Sends without waiting; the parcel is kept until it has gone. `done` is called then, on the transport's
 // thread. A peer that is lost is no error here: whoever needs it learns that elsewhere.

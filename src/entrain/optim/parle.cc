@@ -51,7 +51,7 @@ class Parle : public Centred {
   void own_step() override {
     torch::Tensor& y = worker_.x;
     y.lerp_(replica_, std::min(1.0, rate() / annealed(kLeastGamma)));
-    worker_.base.step();
+    worker_.own_update();
     walk_.lerp_(y, 1 - kWalkMemory);
   }
 

@@ -22,7 +22,7 @@ class PushPull : public DistributedOptimizer {
 
   void step(double /*loss*/) override {
     const torch::NoGradGuard no_grad;
-    worker_.base.step();
+    worker_.own_update();
     pushed_ = false;
     if (++step_ % settings_.period == 0) exchange();
   }

@@ -58,6 +58,13 @@ torch::Tensor mean_over(Crew& crew, const torch::Tensor& x) {
   return sum.div_(crew.count());
 }
 
+void pull_both(torch::Tensor& x, const torch::Tensor& z, double p, const torch::Tensor& z_all, double p_all) {
+  torch::Tensor to_all;  // taken before x moves
+  if (z_all.defined()) to_all = (z_all - x).mul_(p_all);
+  if (z.defined()) x.lerp_(z, p);
+  if (to_all.defined()) x.add_(to_all);
+}
+
 void put(State& state, std::string name, int64_t counter) {
   state.emplace_back(std::move(name), torch::tensor(counter, torch::kInt64));
 }

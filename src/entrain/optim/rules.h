@@ -21,6 +21,10 @@ Rule make_parle(const strategy::Optimizer& settings, Worker worker);
 // The mean of everyone's x: a new tensor, the same bits at all. Collective.
 torch::Tensor mean_over(Crew& crew, const torch::Tensor& x);
 
+// LSGD with groups: x <- x - p (x - z) - p_all (x - z_all), both pulls taken at the same x. An undefined z
+// does not pull.
+void pull_both(torch::Tensor& x, const torch::Tensor& z, double p, const torch::Tensor& z_all, double p_all);
+
 // Adds the time until it goes out of scope to `seconds`.
 class Stopwatch {
  public:

@@ -63,11 +63,6 @@ struct Plain {
   std::vector<Vec> b;
 };
 
-// x <- x + w (to - x)
-void towards(Vec& x, const Vec& to, double w) {
-  for (size_t j = 0; j < x.size(); ++j) x[j] += w * (to[j] - x[j]);
-}
-
 void sgd(const Plain& f, std::vector<Vec>& x, double rate) {
   for (int i = 0; i < kWorkers; ++i) {
     const Vec g = f.gradient(i, x[i]);
@@ -85,45 +80,61 @@ Vec mean(const std::vector<Vec>& x) {
 
 // ---- the references
 
+// x <- x - w (x - z) - w_all (x - z_all), both taken at the same x; an empty z does not pull.
+void pull(Vec& x, const Vec& z, double w, const Vec& z_all, double w_all) {
+  const Vec before = x;
+  for (size_t j = 0; j < x.size(); ++j) {
+    if (!z.empty()) x[j] -= w * (before[j] - z[j]);
+    if (!z_all.empty()) x[j] -= w_all * (before[j] - z_all[j]);
+  }
+}
+
+// Who leads `workers`, by the mean of their last losses.
+int leader_among(const std::vector<int>& workers, const std::vector<Vec>& losses, const Optimizer& o,
+                 uint64_t seed, int64_t k) {
+  Vec means;
+  for (const int i : workers) {
+    const auto window = std::min<int64_t>(o.loss_window, k);
+    means.push_back(std::accumulate(losses[i].end() - window, losses[i].end(), 0.0) / window);
+  }
+  return workers[o.choice == "best" ? best_leader(means) : stochastic_leader(means, uniform_at(seed, k))];
+}
+
+// z, arrived: of the group (or of all, where there is one group); z_all, arrived_all: of all groups.
 Positions reference_lsgd(const Plain& f, const Optimizer& o, const Groups& groups, uint64_t seed) {
-  std::vector<Vec> x = f.start, zl(kWorkers), zg(kWorkers), arrived(kWorkers), losses(kWorkers);
+  const bool grouped = groups.size() > 1;
+  const int64_t period = grouped ? o.local_period : o.period;
+  const double m = o.proximal >= 0 ? o.proximal : o.pull / period;
+  const double m_all = o.proximal >= 0 ? o.proximal : o.global_pull / o.period;
+  std::vector<Vec> x = f.start, z(kWorkers), z_all(kWorkers), losses(kWorkers);
+  std::vector<Vec> arrived(kWorkers), arrived_all(kWorkers);  // empty: nothing
   std::vector<int> leader(kWorkers);
-  enum { kNone, kLocal, kGlobal } due = kNone;
+  int leader_all = -1;
   const auto apply = [&] {
-    for (int i = 0; i < kWorkers && due != kNone; ++i) {
-      (due == kGlobal ? zg : zl)[i] = arrived[i];
-      if (i != leader[i]) towards(x[i], arrived[i], due == kGlobal ? o.global_pull : o.pull);
+    for (int i = 0; i < kWorkers; ++i) {
+      pull(x[i], i == leader[i] ? Vec() : arrived[i], o.pull, i == leader_all ? Vec() : arrived_all[i],
+           o.global_pull);
+      if (!arrived[i].empty()) z[i] = std::exchange(arrived[i], {});
+      if (!arrived_all[i].empty()) z_all[i] = std::exchange(arrived_all[i], {});
     }
-    due = kNone;
   };
-  const double m = o.proximal >= 0 ? o.proximal : o.pull / o.period;
-  const double m_global = o.proximal >= 0 ? o.proximal : o.global_pull / o.period;
   Positions all = {x};
   for (int64_t k = 1; k <= kSteps; ++k) {
     for (int i = 0; i < kWorkers; ++i) {
       losses[i].push_back(f.objective(x[i]));
-      const Vec before = x[i], g = f.gradient(i, before);
-      for (int j = 0; j < kDimensions; ++j) {
-        x[i][j] -= o.learning_rate * g[j];
-        if (!zl[i].empty()) x[i][j] -= m * (before[j] - zl[i][j]);
-        if (!zg[i].empty()) x[i][j] -= m_global * (before[j] - zg[i][j]);
-      }
+      const Vec g = f.gradient(i, x[i]);
+      pull(x[i], z[i], m, z_all[i], m_all);
+      for (int j = 0; j < kDimensions; ++j) x[i][j] -= o.learning_rate * g[j];
     }
     apply();
-    const int64_t local_period = groups.size() > 1 ? o.local_period : o.period;
-    if (k % local_period == 0) due = kLocal;
-    if (k % o.period == 0 && groups.size() > 1) due = kGlobal;
-    for (const auto& group : due == kGlobal ? kOne : groups) {
-      Vec means;
+    if (grouped && k % o.period == 0) {
+      leader_all = leader_among(kOne[0], losses, o, seed, k);
+      arrived_all.assign(kWorkers, x[leader_all]);
+    }
+    for (const auto& group : groups) {
       for (const int i : group) {
-        const auto window = std::min<int64_t>(o.loss_window, k);
-        means.push_back(std::accumulate(losses[i].end() - window, losses[i].end(), 0.0) / window);
-      }
-      const int best =
-          o.choice == "best" ? best_leader(means) : stochastic_leader(means, uniform_at(seed, k));
-      for (const int i : group) {
-        if (due == kNone) continue;
-        leader[i] = group[best];
+        if (k % period != 0) continue;
+        leader[i] = leader_among(group, losses, o, seed, k);
         arrived[i] = x[leader[i]];
       }
     }
@@ -429,6 +440,24 @@ TEST(Resume, IsExactToTheBit) {
   expect_exact_resume(o, kPairs);
   o.choice = "stochastic";
   expect_exact_resume(o, kPairs);
+}
+
+// Formerly a checkpoint held one message, and whether it was of all.
+TEST(Resume, ReadsAnExchangeUnderWayOfFormerCheckpoints) {
+  const Problem f = least_squares(kWorkers, 10, kDimensions, 13).problem();
+  const Optimizer o = settings_of("lsgd");
+  std::vector<Saved> now, former;
+  run_part(f, o, kOne, 0, 6, now);
+  former = now;
+  for (Saved& saved : former) {
+    for (auto& [name, tensor] : saved.state) {
+      if (name == "arrived_local") name = "arrived";
+    }
+    saved.state.emplace_back("arrived_global", torch::tensor(int64_t{0}));
+  }
+  run_part(f, o, kOne, 6, 9, now);
+  run_part(f, o, kOne, 6, 9, former);
+  for (int i = 0; i < kWorkers; ++i) EXPECT_TRUE(former[i].x.equal(now[i].x)) << i;
 }
 
 TEST(Resume, RefusesAnotherRulesState) {

@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <functional>
 #include <vector>
 
 #include "entrain/transport/transport.h"
@@ -24,6 +25,11 @@ struct Worker {
   double timeout_s = 120;                // of one exchange
   uint64_t seed = 0;                     // of rules that draw; the same on all workers
   int64_t epoch_steps = 400;             // of one worker: Parle anneals by the epoch
+  // In place of the base's step, before anything of it reaches another worker: may leave the step out, or
+  // throw. Null: the base's step.
+  std::function<void()> update = nullptr;
+
+  void own_update() { update ? update() : static_cast<void>(base.step()); }
 };
 
 }  // namespace entrain::optim

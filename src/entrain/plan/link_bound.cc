@@ -6,12 +6,6 @@
 namespace entrain::plan {
 namespace {
 
-// What one worker contributes to a message that no schedule moves.
-double row_bytes(const Message& message, const graph::Graph& graph) {
-  return message.exchange == Exchange::kTopK ? static_cast<double>(message.wire_bytes())
-                                             : sparse_bytes(message, graph);
-}
-
 // Calls visit(from, to, bytes) for every transfer of the plan.
 void each_transfer(const Plan& plan, const graph::Graph& graph,
                    const std::function<void(int, int, double)>& visit) {
@@ -19,14 +13,14 @@ void each_transfer(const Plan& plan, const graph::Graph& graph,
     if (message.scheduled()) {
       const auto& s = *message.schedule;
       const int64_t width = collective::size_of(message.wire_type().value_or(message.type));
-      const int64_t elements = message.wire_bytes() / width;
+      const int64_t elements = message.schedule_bytes() / width;
       for (const auto& t : s.transfers) {
         visit(t.from, t.to,
               static_cast<double>(collective::chunk_range(elements, s.chunks, t.chunk).size() * width));
       }
       continue;
     }
-    const double rows = row_bytes(message, graph);
+    const double rows = wire_bytes(message, graph);
     const auto workers = static_cast<double>(plan.workers.size());
     for (const int worker : plan.workers) {
       if (message.exchange == Exchange::kSparseServer) {
@@ -76,15 +70,6 @@ double least_seconds(double dense_bits, double sparse_bits, const cluster::Clust
 
 }  // namespace
 
-double sparse_bytes(const Message& message, const graph::Graph& graph) {
-  const Slice& slice = message.slices.front();
-  const auto& v = graph.variables[slice.variable];
-  const double share =
-      static_cast<double>(slice.elements) / static_cast<double>(std::max<int64_t>(1, v.elements()));
-  const double row = static_cast<double>(v.bytes()) / static_cast<double>(std::max<int64_t>(1, v.shape[0]));
-  return static_cast<double>(v.rows_per_step) * share * (row + sizeof(int64_t));
-}
-
 LinkBytes link_bytes(const Plan& plan, const graph::Graph& graph, const cluster::Cluster& cluster) {
   const size_t hosts = cluster.hosts.size();
   LinkBytes bytes{std::vector<double>(hosts), std::vector<double>(hosts)};
@@ -113,13 +98,7 @@ LinkBound link_bound(const Plan& plan, const graph::Graph& graph, const cluster:
 double best_link_bound(const graph::Graph& graph, const cluster::Cluster& cluster) {
   double dense_bits = 0, sparse_bits = 0;
   for (const auto& v : graph.variables) {
-    if (!v.sparse) {
-      dense_bits += static_cast<double>(v.bytes()) * 8;
-    } else {
-      const double row =
-          static_cast<double>(v.bytes()) / static_cast<double>(std::max<int64_t>(1, v.shape[0]));
-      sparse_bits += static_cast<double>(v.rows_per_step) * (row + sizeof(int64_t)) * 8;
-    }
+    (v.sparse ? sparse_bits : dense_bits) += static_cast<double>(v.step_bytes()) * 8;
   }
   return least_seconds(dense_bits, sparse_bits, cluster);
 }
@@ -127,11 +106,7 @@ double best_link_bound(const graph::Graph& graph, const cluster::Cluster& cluste
 double best_link_bound(const Plan& plan, const graph::Graph& graph, const cluster::Cluster& cluster) {
   double dense_bits = 0, sparse_bits = 0;
   for (const Message& message : plan.messages) {
-    if (message.scheduled()) {
-      dense_bits += static_cast<double>(message.wire_bytes()) * 8;
-    } else {
-      sparse_bits += row_bytes(message, graph) * 8;
-    }
+    (message.scheduled() ? dense_bits : sparse_bits) += wire_bytes(message, graph) * 8;
   }
   return least_seconds(dense_bits, sparse_bits, cluster);
 }

@@ -36,9 +36,6 @@ double best_link_bound(const graph::Graph& graph, const cluster::Cluster& cluste
 // nothing is compressed; top-k's elements count as sparse rows.
 double best_link_bound(const Plan& plan, const graph::Graph& graph, const cluster::Cluster& cluster);
 
-// Bytes of the rows (and their indices) that one worker contributes to a sparse message.
-double sparse_bytes(const Message& message, const graph::Graph& graph);
-
 // Bytes that each rank sends in a step (all its messages, also those within its host).
 std::vector<int64_t> bytes_sent(const Plan& plan, const graph::Graph& graph);
 

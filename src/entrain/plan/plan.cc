@@ -80,7 +80,7 @@ class Making {
       order_as_ready(merged.message.slices);
       merged.message.wire_elements = low_rank_elements(merged.message);
       if (merged.message.scheduled()) {
-        merged.message.schedule = topologies_.all_reduce(merged.choice, merged.message.wire_bytes());
+        merged.message.schedule = topologies_.all_reduce(merged.choice, merged.message.schedule_bytes());
       }
       const char* operation = merged.message.scheduled() ? "all-reduce" : "top-k all-gather";
       push(std::move(merged.message), operation);
@@ -204,12 +204,21 @@ int64_t Message::top_k() const {
   return std::max<int64_t>(1, std::llround(share * static_cast<double>(elements())));
 }
 
-int64_t Message::wire_bytes() const {
+int64_t Message::schedule_bytes() const {
   if (exchange == Exchange::kLowRank) return wire_elements * collective::size_of(type);
-  if (exchange == Exchange::kTopK) {
-    return top_k() * (collective::size_of(type) + static_cast<int64_t>(sizeof(int64_t)));
-  }
   return elements() * collective::size_of(wire_type().value_or(type));
+}
+
+double wire_bytes(const Message& message, const graph::Graph& graph) {
+  if (message.scheduled()) return static_cast<double>(message.schedule_bytes());
+  if (message.exchange == Exchange::kTopK) {
+    return static_cast<double>(message.top_k()) *
+           (static_cast<double>(collective::size_of(message.type)) + sizeof(int64_t));
+  }
+  const Slice& slice = message.slices.front();
+  const graph::Variable& v = graph.variables[slice.variable];
+  const auto elements = static_cast<double>(std::max<int64_t>(1, v.elements()));
+  return static_cast<double>(v.step_bytes()) * (static_cast<double>(slice.elements) / elements);
 }
 
 Matrix matrix_of(const Slice& slice, const graph::Variable& variable) {
@@ -219,12 +228,9 @@ Matrix matrix_of(const Slice& slice, const graph::Variable& variable) {
 }
 
 Planner::Planner(const graph::Graph& graph, const cluster::Cluster& cluster)
-    : shared_(new Shared{graph, cluster, Topologies(cluster), {}, {}}) {
+    : shared_(new Shared{graph, cluster, Topologies(cluster), {}, cluster.worker_ranks()}) {
   for (size_t v = 0; v < graph.variables.size(); ++v) {
     shared_->variables.emplace(graph.variables[v].name, static_cast<int>(v));
-  }
-  for (int rank = 0; rank < cluster.world(); ++rank) {
-    if (cluster.is_worker(rank)) shared_->workers.push_back(rank);
   }
 }
 

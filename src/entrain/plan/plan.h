@@ -52,13 +52,18 @@ struct Message {
   bool scheduled() const { return exchange == Exchange::kDense || exchange == Exchange::kLowRank; }
   int64_t elements() const;
   int64_t bytes() const { return elements() * collective::size_of(type); }
-  // What the schedule moves; kTopK: what a worker sends to each other one.
-  int64_t wire_bytes() const;
+  // What the schedule moves. Requires: scheduled().
+  int64_t schedule_bytes() const;
   // What a cast makes of `type` on the wire; unset: it travels as it is.
   std::optional<collective::Type> wire_type() const;
   // kTopK: how many elements a worker sends. At least one.
   int64_t top_k() const;
 };
+
+// Bytes that one worker contributes to the message in a step, as the sync engine sends them: what the
+// schedule moves; of a top-k the elements and their indices; of a sparse variable the rows and their indices.
+// Bounds and simulation count with it.
+double wire_bytes(const Message& message, const graph::Graph& graph);
 
 // A dense slice as a matrix: its first axis by the rest.
 struct Matrix {

@@ -95,6 +95,41 @@ TEST(LinkBound, SaysWhichLinkBinds) {
   EXPECT_NEAR(bound.seconds, 3 * 1.075, 0.01);
 }
 
+TEST(WireBytes, AreWhatOneWorkerContributes) {
+  auto g = dense_graph();
+  g.variables.emplace_back();
+  g.variables.back().name = "embedding";
+  g.variables.back().shape = {10'000, 100};
+  g.variables.back().sparse = true;
+  g.variables.back().rows_per_step = 300;
+  g.variables.back().ready_order = 4;
+  const auto d = cluster::parse("lab:4x1gbit");
+  double whole = 0;
+  for (const auto& v : g.variables) whole += static_cast<double>(v.step_bytes());
+  const auto total = [&](const Plan& plan) {
+    double sum = 0;
+    for (const Message& message : plan.messages) sum += wire_bytes(message, g);
+    return sum;
+  };
+  for (const auto& name : strategy::names()) {  // however a variable is cut and merged
+    EXPECT_NEAR(total(plan_for(std::string(name), g, d)), whole, 1e-6 * whole) << name;
+  }
+  const auto built = strategy::build("allreduce", g, d);
+  const double rows = 300.0 * (100 * 4 + 8), dense = whole - rows;
+  const auto compressed = [&](const char* text) {
+    return total(make_plan(strategy::compressed(built, g, strategy::parse_compression(text)), g, d));
+  };
+  EXPECT_DOUBLE_EQ(compressed("fp16"), dense / 2 + rows);  // rows are never cast
+  double largest = 0;  // top-k: of each message at least one element, 4 bytes and an index
+  const Plan top = make_plan(strategy::compressed(built, g, strategy::parse_compression("topk")), g, d);
+  for (const Message& message : top.messages) {
+    if (message.exchange != Exchange::kTopK) continue;
+    EXPECT_DOUBLE_EQ(wire_bytes(message, g), 12.0 * static_cast<double>(message.top_k()));
+    largest = std::max(largest, wire_bytes(message, g));
+  }
+  EXPECT_GT(largest, 12);
+}
+
 TEST(Plan, EveryElementOfEveryVariableTravelsOnce) {
   const auto g = dense_graph();
   for (const char* text : {"local:3", "lab:3x1gbit", "lab:2x1gbit+1x10gbit/server", "lab:2x1gbit/ranks=2"}) {

@@ -5,13 +5,12 @@
 namespace entrain::plan {
 
 Topologies::Topologies(const cluster::Cluster& cluster)
-    : cluster_(cluster), world_(cluster.world()), servers_(cluster.hosts.size()) {
+    : cluster_(cluster),
+      world_(cluster.world()),
+      workers_(cluster.worker_ranks()),
+      servers_(cluster.hosts.size()) {
   std::vector<std::vector<int>> by_host(cluster.hosts.size());
-  for (int rank = 0; rank < world_; ++rank) {
-    if (!cluster.is_worker(rank)) continue;
-    workers_.push_back(rank);
-    by_host[cluster.host_of(rank)].push_back(rank);
-  }
+  for (const int rank : workers_) by_host[cluster.host_of(rank)].push_back(rank);
   for (auto& host : by_host) {
     if (!host.empty()) groups_.push_back(std::move(host));
   }

@@ -11,7 +11,6 @@ constexpr double kLegendGap = 18;  // between the frame and the legend
 constexpr double kLegendRow = 18;
 constexpr double kLeft = 74;  // value labels and the axis's name
 constexpr std::string_view kGrid = "#e3e3e3";
-constexpr std::string_view kInk = "#222";
 
 double legend_width(const Frame& frame) {
   double widest = 0;

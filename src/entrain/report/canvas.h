@@ -11,6 +11,9 @@ namespace entrain::report {
 // "&lt;" for "<" and so on: any text may become an attribute or an element's content.
 std::string escape(std::string_view text);
 
+// Of axes, text and whatever is not data.
+constexpr std::string_view kInk = "#222";
+
 // Colours that stay apart for colour-blind readers (Okabe and Ito); repeats after seven.
 std::string_view colour(size_t index);
 

@@ -9,7 +9,6 @@
 namespace entrain::report {
 namespace {
 
-constexpr std::string_view kInk = "#222";
 constexpr double kLabelAngle = 35;
 
 void check_length(const std::string& chart, const std::string& series, const char* list, size_t length,

@@ -5,22 +5,11 @@
 #include "entrain/base/error.h"
 
 namespace entrain::simulator {
-namespace {
-
-// What one worker contributes in a step. Sparse: the rows it touches and an int64 index for each.
-double step_bytes_of(const graph::Variable& v) {
-  const auto bytes = static_cast<double>(v.bytes());
-  if (!v.sparse || v.shape.empty()) return bytes;
-  const double row = bytes / static_cast<double>(std::max<int64_t>(1, v.shape[0]));
-  return static_cast<double>(v.rows_per_step) * (row + sizeof(int64_t));
-}
-
-}  // namespace
 
 PartWalk::PartWalk(const graph::Graph& graph, const cluster::Cluster& cluster) {
   for (const graph::Variable& v : graph.variables) {
     by_name_.emplace(v.name, static_cast<int>(known_.size()));
-    known_.push_back({v.name, v.shape, v.sparse, step_bytes_of(v)});
+    known_.push_back({v.name, v.shape, v.sparse, static_cast<double>(v.step_bytes())});
     total_bytes_ += known_.back().bytes;
   }
   for (const cluster::Host& host : cluster.hosts) addresses_.push_back(host.address);

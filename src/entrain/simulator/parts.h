@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "entrain/base/near_equal.h"
 #include "entrain/cluster/cluster.h"
 #include "entrain/graph/graph.h"
 #include "entrain/strategy/strategy.h"
@@ -79,15 +80,12 @@ void PartWalk::each(const strategy::Strategy& strategy, Visit&& visit) const {
     view.variable = find_variable(config.name, i);
     const Known& known = known_[view.variable];
     view.sparse = known.sparse;
-    // Shard p of a dimension d cut into k holds d / k slices, the first d % k one more.
     const bool cut = config.partition && config.partition->axis < static_cast<int>(known.shape.size());
     const int64_t dimension = cut ? known.shape[config.partition->axis] : 1;
-    const int64_t shards = cut ? config.partition->shards : 1;
-    const int64_t slices = dimension / shards;
-    const auto larger = static_cast<size_t>(dimension % shards);
+    const NearEqualParts slices(dimension, cut ? config.partition->shards : 1);
     for (size_t p = 0; p < config.parts.size(); ++p) {
       view.part = &config.parts[p];
-      view.share = static_cast<double>(slices + (p < larger ? 1 : 0)) / static_cast<double>(dimension);
+      view.share = static_cast<double>(slices.size(static_cast<int64_t>(p))) / static_cast<double>(dimension);
       view.bytes = known.bytes * view.share;
       view.host = view.group = -1;
       const auto& synchronizer = view.part->synchronizer;

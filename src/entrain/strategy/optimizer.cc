@@ -69,8 +69,13 @@ int64_t Optimizer::loss_window_or_default() const {
   return loss_window > 0 ? loss_window : local_period_or_default();
 }
 
-double Optimizer::proximal_or_default() const {
-  return proximal >= 0 ? proximal : pull / static_cast<double>(period);
+double Optimizer::proximal_or_default(bool grouped) const {
+  if (proximal >= 0) return proximal;
+  return pull / static_cast<double>(grouped ? local_period_or_default() : period);
+}
+
+double Optimizer::global_proximal_or_default() const {
+  return proximal >= 0 ? proximal : global_pull / static_cast<double>(period);
 }
 
 double Optimizer::rate_of(int index, int workers) const {

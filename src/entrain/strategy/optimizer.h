@@ -35,7 +35,7 @@ struct Optimizer {
 
   double pull = 0.1;         // LSGD: towards the leader at an exchange; EASGD: alpha
   double global_pull = 0.1;  // LSGD with groups: towards the leader of all
-  double proximal = -1;      // LSGD: pull at each step; -1: pull / period
+  double proximal = -1;      // LSGD: pull at each step; -1: the pull / its period
   bool overlap = true;  // LSGD, Local SGD: the exchange runs beside the next step, and is applied after it
   double block_momentum = -1;  // BMUF; -1: 1 - 1/workers
   double block_rate = 1;       // BMUF
@@ -50,7 +50,10 @@ struct Optimizer {
   bool asynchronous() const;
   int64_t local_period_or_default() const;
   int64_t loss_window_or_default() const;
-  double proximal_or_default() const;
+  // LSGD's pull at each step: towards the leader of the group (of all, where there is one group), and with
+  // groups towards the leader of all.
+  double proximal_or_default(bool grouped) const;
+  double global_proximal_or_default() const;
   // Of worker `index` of `workers`.
   double rate_of(int index, int workers) const;
   // What the schedule makes of the rate when the share `progress` (0..1) of the job is done.

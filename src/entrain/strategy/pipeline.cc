@@ -9,28 +9,28 @@
 namespace entrain::strategy {
 namespace {
 
-void one_of(const char* field, const std::string& value, const std::vector<std::string>& allowed) {
+void pipeline_one_of(const char* field, const std::string& value, const std::vector<std::string>& allowed) {
   if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;
   bad_input("pipeline: {} is '{}', allowed: {}", field, value, fmt::join(allowed, ", "));
 }
 
-void at_least_one(const char* field, int value) {
+void pipeline_at_least_one(const char* field, int value) {
   if (value < 1) bad_input("pipeline: {} is {}, allowed: 1 or more", field, value);
 }
 
 }  // namespace
 
 void validate(const Pipeline& p) {
-  at_least_one("devices", p.devices);
-  at_least_one("micro-batches", p.micro_batches);
-  at_least_one("chunks", p.chunks);
-  one_of("schedule", p.schedule, {"gpipe", "1f1b", "interleaved"});
-  one_of("remat", p.remat, {"never", "except-last", "always"});
-  one_of("cells", p.cells, {"auto", "threads", "ranks"});
+  pipeline_at_least_one("devices", p.devices);
+  pipeline_at_least_one("micro-batches", p.micro_batches);
+  pipeline_at_least_one("chunks", p.chunks);
+  pipeline_one_of("schedule", p.schedule, {"gpipe", "1f1b", "interleaved"});
+  pipeline_one_of("remat", p.remat, {"never", "except-last", "always"});
+  pipeline_one_of("cells", p.cells, {"auto", "threads", "ranks"});
   if (p.chunks > 1 && p.schedule != "interleaved") {
     bad_input("pipeline: chunks is {}, allowed: 1 with the schedule {}", p.chunks, p.schedule);
   }
-  for (const int layers : p.balance) at_least_one("balance", layers);
+  for (const int layers : p.balance) pipeline_at_least_one("balance", layers);
   const auto cells = static_cast<size_t>(p.devices) * static_cast<size_t>(p.chunks);
   if (!p.balance.empty() && p.balance.size() != cells) {
     bad_input("pipeline: balance {} has {} cells, allowed: {} (devices x chunks)", fmt::join(p.balance, ","),

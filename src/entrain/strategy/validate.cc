@@ -12,7 +12,7 @@ namespace entrain::strategy {
 namespace {
 
 constexpr const char* kAsynchronous =
-    "asynchronous training is --optimizer async-ps --staleness S, which entrain train takes from a file "
+    "asynchronous training is `optimizer` async-ps with a `staleness`, which training takes from a file "
     "whose "
     "variables all say so";
 

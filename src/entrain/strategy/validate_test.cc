@@ -91,7 +91,7 @@ TEST_F(Validate, RefusesWhatServersCannotDo) {
   EXPECT_THAT(error_after([](Variables& v) {
                 v[kScale].parts = {{ParameterServer{"198.18.0.1", false, false}, {}}};
               }),
-              AllOf(HasSubstr("sync"), HasSubstr("every step: true"), HasSubstr("--optimizer async-ps")));
+              AllOf(HasSubstr("sync"), HasSubstr("every step: true"), HasSubstr("`optimizer` async-ps")));
   EXPECT_THAT(error_after([](Variables& v) {
                 v[kScale].parts = {{ParameterServer{"198.18.0.1", false, true, 3}, {}}};
               }),

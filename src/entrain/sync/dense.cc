@@ -34,7 +34,8 @@ void Dense::feed_back(const std::vector<torch::Tensor>& gradients) {
     const torch::Tensor values =
         packed_[i].defined() ? packed_[i] : narrowed(gradients[i], message_.slices[i]);
     if (!errors_[i].defined()) errors_[i] = torch::zeros_like(values, torch::MemoryFormat::Contiguous);
-    collective::feed_back(*message_.wire_type(), bytes_of(values), bytes_of(errors_[i]));
+    const size_t cut = collective::feed_back(*message_.wire_type(), bytes_of(values), bytes_of(errors_[i]));
+    collective::count_saturated(cut, message_.what);
   }
 }
 

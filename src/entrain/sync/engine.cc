@@ -96,6 +96,9 @@ void Engine::begin(int64_t step) {
 
 void Engine::ready(size_t v) {
   torch::Tensor gradient = std::exchange(variables_[v].mutable_grad(), {});
+  // G says what travels, whatever this rank's batch has made of it.
+  if (gradient.is_sparse() && !graph_.variables[v].sparse) gradient = gradient.to_dense();
+  if (!gradient.is_sparse() && graph_.variables[v].sparse) gradient = gradient.to_sparse(1);
   if (!gradient.is_sparse()) gradient = gradient.contiguous();
   if (device_messages_ && device_messages_->carries(v)) {
     gradients_[v] = gradient;

@@ -49,7 +49,7 @@ class Engine {
   void begin(int64_t step);
 
   // variables[v].grad() is complete, and the engine's from here on: the variable has none any more, so that
-  // nobody touches one under way. Called from backward, once a step for each variable.
+  // nobody touches one under way. Called from backward, once per step for each variable.
   void ready(size_t v);
 
   // The next variable whose gradient is synchronized, or -1 when all have been taken. Blocks.

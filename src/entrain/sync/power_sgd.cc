@@ -35,6 +35,12 @@ std::vector<torch::Tensor> places_in(const torch::Tensor& flat,
   return places;
 }
 
+// Any start will do, if it is the same everywhere.
+torch::Tensor first_q(int variable, int64_t rows, int64_t columns) {
+  auto generator = torch::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(variable) + 1);
+  return torch::randn({rows, columns}, generator);
+}
+
 int64_t total(const std::vector<std::vector<int64_t>>& shapes) {
   int64_t sum = 0;
   for (const auto& shape : shapes) sum += c10::multiply_integers(shape);
@@ -54,9 +60,7 @@ PowerSgd::PowerSgd(const plan::Message& message, const graph::Graph& graph, tran
     part.shape = plan::matrix_of(slice, graph.variables[slice.variable]);
     const auto [n, m] = part.shape;
     if (strategy::low_rank_elements(n, m, message.rank) < n * m) {
-      // Any start will do, if it is the same everywhere.
-      auto generator = torch::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(slice.variable) + 1);
-      part.q = torch::randn({m, std::min<int64_t>({message.rank, n, m})}, generator);
+      part.q = first_q(slice.variable, m, std::min<int64_t>({message.rank, n, m}));
       part.error = torch::zeros({n, m});
     }
     parts_.push_back(std::move(part));
@@ -130,6 +134,12 @@ void PowerSgd::finish() {
     part.q.copy_(part.sent);
     part.gradient.copy_(torch::mm(p_[i], part.q.t()).view(part.gradient.sizes()));
     part.gradient.reset();
+    // q is the same on all ranks. What is not finite is in the gradient now; it must not stay here, or a job
+    // that skips this step would have to skip all that follow.
+    if (!at::isfinite(part.q).all().item<bool>()) {
+      part.q.copy_(first_q(message_.slices[i].variable, part.q.size(0), part.q.size(1)));
+      part.error.zero_();
+    }
   }
   flat_.reset();
   done_(nullptr);

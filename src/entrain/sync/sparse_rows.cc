@@ -6,6 +6,7 @@
 
 #include "entrain/base/error.h"
 #include "entrain/collective/reduce.h"
+#include "entrain/sync/slices.h"
 
 namespace entrain::sync {
 namespace {
@@ -32,10 +33,6 @@ std::vector<int64_t> values_shape(const graph::Variable& variable, int64_t rows)
 Rows empty_rows(const graph::Variable& variable, int64_t count) {
   return {torch::empty({count}, torch::kInt64),
           torch::empty(values_shape(variable, count), scalar_type(variable))};
-}
-
-transport::Bytes bytes_of(const torch::Tensor& tensor) {
-  return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include <cmath>
+
 #include "entrain/sync/largest.h"
 #include "entrain/sync/slices.h"
 
@@ -34,6 +36,17 @@ Rows TopK::rows_of(const std::vector<torch::Tensor>& gradients) {
     at += slice.elements;
   }
   Rows rows;
+  if (!std::isfinite(error_.sum().item<float>())) {  // a first look, which costs little
+    // The choice below would pass over NaN, and nobody would ever hear of it. One such value tells all ranks;
+    // and a job that skips this step starts clean with the next.
+    const torch::Tensor bad = at::isfinite(error_).logical_not_();
+    if (bad.any().item<bool>()) {
+      rows.indices = bad.nonzero().flatten().narrow(0, 0, 1);
+      rows.values = error_.index_select(0, rows.indices);
+      error_.masked_fill_(bad, 0);
+      return rows;
+    }
+  }
   rows.indices = largest(error_, message_.top_k());
   rows.values = error_.index_select(0, rows.indices);
   error_.index_fill_(0, rows.indices, 0);

@@ -50,7 +50,9 @@ std::exception_ptr gone_error(int rank, int peer, const std::string& description
         fmt::format("all other ranks have ended while rank {} still needs one: {}", rank, description)));
   }
   return std::make_exception_ptr(PeerError(
-      peer, fmt::format("rank {} has ended while rank {} still needs it: {}", peer, rank, description)));
+      peer, fmt::format("rank {} has ended while rank {} still needs it: {}. Every rank must take the same "
+                        "number of steps: entrain::any() lets them stop together",
+                        peer, rank, description)));
 }
 
 std::exception_ptr closed_error(int rank, const std::string& reason) {

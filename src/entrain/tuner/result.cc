@@ -16,6 +16,11 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Ids are only names: the same strategy may have been run under another.
 bool same(const Trial& a, const Trial& b) { return a.strategy.variables == b.strategy.variables; }
 
+// One by one: for a range inserted, and for a resize(), g++ 13 warns falsely of memory outside the vector.
+void append(std::vector<double>& to, const std::vector<double>& more) {
+  for (const double each : more) to.push_back(each);
+}
+
 // What the final round says of a strategy.
 struct Confirmed {
   double median_s = kInfinity;  // of all its steps; infinity: it was not in that round
@@ -26,12 +31,27 @@ Confirmed confirmed(const std::vector<Trial>& trials, const Trial& of) {
   std::vector<double> steps, medians;
   for (const Trial& trial : trials) {
     if (trial.origin != kConfirmOrigin || !trial.ok() || !same(trial, of)) continue;
-    steps.insert(steps.end(), trial.seconds.begin(), trial.seconds.end());
+    append(steps, trial.seconds);
     medians.push_back(trial.step_s());
   }
   if (medians.empty()) return {};
   const auto [fastest, slowest] = std::minmax_element(medians.begin(), medians.end());
   return {median(std::move(steps)), *fastest, *slowest};
+}
+
+Standing standing_of(const std::vector<Trial>& trials, const Trial& trial) {
+  Standing standing;
+  standing.name = trial.strategy.id;
+  standing.seconds = standing.first_look_s = trial.step_s();
+  standing.fastest_s = quantile(trial.seconds, 0.1);
+  standing.slowest_s = quantile(trial.seconds, 0.9);
+  const Confirmed again = confirmed(trials, trial);
+  if (again.median_s == kInfinity) return standing;
+  standing.final_round = true;
+  standing.seconds = again.median_s;
+  standing.fastest_s = again.fastest_s;
+  standing.slowest_s = again.slowest_s;
+  return standing;
 }
 
 // Builders that ran, by their first trials.
@@ -68,19 +88,39 @@ bool is_proposed(const Trial& trial) {
   return trial.origin != kBuilderOrigin && trial.origin != kConfirmOrigin;
 }
 
-std::vector<size_t> finalists(const std::vector<Trial>& trials, int count) {
-  std::vector<size_t> order;
-  for (size_t i = 0; i < trials.size(); ++i) {
-    if (is_proposed(trials[i]) && trials[i].ok()) order.push_back(i);
+const Standing* TuneResult::find(const std::string& builder) const {
+  const auto found = std::find_if(baselines.begin(), baselines.end(),
+                                  [&](const Standing& standing) { return standing.name == builder; });
+  return found == baselines.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> TuneResult::within_noise() const {
+  std::vector<std::string> names;
+  for (const Standing& b : baselines) {
+    const bool itself = is_baseline && b.name == best_baseline;
+    if (itself || b.final_round != tuned.final_round) continue;
+    if (b.fastest_s <= tuned.slowest_s) names.push_back(b.name);
   }
-  auto builders = builders_by_time(trials);
-  if (order.empty() || builders.empty()) return {};
-  std::stable_sort(order.begin(), order.end(),
+  return names;
+}
+
+std::vector<size_t> finalists(const std::vector<Trial>& trials, int count, const std::string& reference) {
+  std::vector<size_t> proposed;
+  for (size_t i = 0; i < trials.size(); ++i) {
+    if (is_proposed(trials[i]) && trials[i].ok()) proposed.push_back(i);
+  }
+  const auto builders = builders_by_time(trials);
+  if (proposed.empty() || builders.empty()) return {};
+  std::stable_sort(proposed.begin(), proposed.end(),
                    [&](size_t a, size_t b) { return trials[a].step_s() < trials[b].step_s(); });
-  order.resize(std::min(order.size(), static_cast<size_t>(std::max(count, 0))));
-  builders.resize(std::min<size_t>(builders.size(), kFinalBuilders));
-  for (const Trial* builder : builders) order.push_back(static_cast<size_t>(builder - trials.data()));
-  return order;
+  std::vector<size_t> chosen;
+  const size_t most_proposed = std::min(proposed.size(), static_cast<size_t>(std::max(count, 0)));
+  for (size_t i = 0; i < most_proposed; ++i) chosen.push_back(proposed[i]);
+  for (size_t i = 0; i < builders.size(); ++i) {
+    const bool joins = i < kFinalBuilders || builders[i]->strategy.id == reference;
+    if (joins) chosen.push_back(static_cast<size_t>(builders[i] - trials.data()));
+  }
+  return chosen;
 }
 
 TuneResult summarize(const std::vector<Trial>& trials) {
@@ -90,12 +130,11 @@ TuneResult summarize(const std::vector<Trial>& trials) {
     fail("no builder's strategy has been measured{}", failed == trials.end() ? "" : ": " + failed->error);
   }
   TuneResult result;
-  for (const Trial* b : builders) {
-    const double again = confirmed(trials, *b).median_s;
-    result.baselines.push_back({b->strategy.id, again < kInfinity ? again : b->step_s()});
-  }
+  for (const Trial* b : builders) result.baselines.push_back(standing_of(trials, *b));
   std::stable_sort(result.baselines.begin(), result.baselines.end(),
-                   [](const Standing& a, const Standing& b) { return a.seconds < b.seconds; });
+                   [](const Standing& a, const Standing& b) {
+                     return a.final_round != b.final_round ? a.final_round : a.seconds < b.seconds;
+                   });
   const Trial* builder =
       *std::min_element(builders.begin(), builders.end(), [&](const Trial* a, const Trial* b) {
         return confirmed(trials, *a).median_s < confirmed(trials, *b).median_s;
@@ -117,7 +156,9 @@ TuneResult summarize(const std::vector<Trial>& trials) {
       best_s = seconds;
     }
   }
+  result.had_final_round = had_final_round;
   result.is_baseline = best == builder;
+  result.tuned = standing_of(trials, *best);
   result.best = best->strategy;
   result.best_s = best_s;
   result.speedup = result.baseline_s / result.best_s;
@@ -126,7 +167,7 @@ TuneResult summarize(const std::vector<Trial>& trials) {
   for (const Trial& trial : trials) {
     if (!trial.ok()) ++result.failed;
     if (trial.origin == kConfirmOrigin && trial.ok() && same(trial, *builder)) {
-      pooled.insert(pooled.end(), trial.seconds.begin(), trial.seconds.end());
+      append(pooled, trial.seconds);
     }
   }
   result.curve = curve_of(trials, median(std::move(pooled)));

@@ -21,9 +21,14 @@ struct CurvePoint {
   double hit_rate;     // hit rate@k: share of the ok ones that beat the best builder
 };
 
+// Step times of the rounds differ: machines drift, and a first look is short. Compare within one round only.
 struct Standing {
   std::string name;
-  double seconds;
+  double seconds = 0;        // median: of the final round where it was in it, else of the first look
+  bool final_round = false;  // which of them
+  double first_look_s = 0;
+  double fastest_s = 0,
+         slowest_s = 0;  // medians of its trials in that round; one trial: p10, p90 of its steps
 };
 
 struct TuneResult {
@@ -37,15 +42,24 @@ struct TuneResult {
   int trials = 0;  // proposed ones, failed ones too
   int failed = 0;  // of all
   std::vector<CurvePoint> curve;
-  std::vector<Standing> baselines;  // builders that ran, fastest first; those of the final round by it
+  std::vector<Standing>
+      baselines;   // builders that ran: those of the final round, then the others; fastest first
+  Standing tuned;  // `best` as a standing
+  bool had_final_round = false;
+
+  const Standing* find(const std::string& builder) const;  // of baselines; null: it did not run
+  // Builders that the tuned strategy cannot be told from: their trials overlap in its round. Empty: it wins.
+  std::vector<std::string> within_noise() const;
 };
 
 // How many builders join the final round: the first one may have been lucky too.
 inline constexpr int kFinalBuilders = 2;
 
 // The candidates for the final round: the `count` proposed strategies with the least step time, best first,
-// then the best builders. Indices into trials; empty without an ok builder or proposal.
-std::vector<size_t> finalists(const std::vector<dataset::Trial>& trials, int count);
+// then the best builders, then the builder `reference`, which everything is compared with (empty: none).
+// Indices into trials; empty without an ok builder or proposal.
+std::vector<size_t> finalists(const std::vector<dataset::Trial>& trials, int count,
+                              const std::string& reference = "");
 
 // The strategy is chosen among the finalists by their confirming trials alone, for the best of many noisy
 // trials is lucky: a proposed one when the slowest of its trials was faster than the best builder's fastest.

@@ -1,4 +1,4 @@
-// Runs a strategy for real, or tells what it would have been. The program fills it with the trainer.
+// Runs a strategy for real, or tells what it would have been. trials/ implements it with a standing job.
 #pragma once
 
 #include <string>

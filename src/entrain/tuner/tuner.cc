@@ -15,7 +15,9 @@ using Phase = TuneProgress::Phase;
 
 double steady_now() { return Seconds(Clock::now().time_since_epoch()).count(); }
 
-bool same(const strategy::Strategy& a, const strategy::Strategy& b) { return a.variables == b.variables; }
+bool same_variables(const strategy::Strategy& a, const strategy::Strategy& b) {
+  return a.variables == b.variables;
+}
 
 bool any_builder_ran(const std::vector<Trial>& trials) {
   return std::any_of(trials.begin(), trials.end(),
@@ -95,13 +97,18 @@ std::optional<Task> Tuner::next() {
   return task;
 }
 
-// Alternately, so that a machine that grows slower wrongs nobody.
+int Tuner::final_trials() const {
+  const int builders = kFinalBuilders + (options_.reference.empty() ? 0 : 1);
+  return options_.confirm_rounds * (options_.finalists + builders);
+}
+
+// Alternately, so that a slowing machine affects all equally.
 void Tuner::plan_final_round() {
-  const std::vector<size_t> candidates = finalists(trials_, options_.finalists);
+  const std::vector<size_t> candidates = finalists(trials_, options_.finalists, options_.reference);
   for (int round = 0; round < options_.confirm_rounds; ++round) {
     for (const size_t i : candidates) {
       const auto ran = std::count_if(trials_.begin(), trials_.end(), [&](const Trial& trial) {
-        return trial.origin == kConfirmOrigin && same(trial.strategy, trials_[i].strategy);
+        return trial.origin == kConfirmOrigin && same_variables(trial.strategy, trials_[i].strategy);
       });
       if (ran <= round) queue_.push_back({trials_[i].strategy, kConfirmOrigin});
     }

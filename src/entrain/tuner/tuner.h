@@ -19,6 +19,7 @@ struct TuneOptions {
   double minutes = 0;                 // 0: no limit. The final round is kept time for
   std::vector<std::string> builders;  // names; empty: all
   int finalists = 3;                  // proposed strategies in the final round; the best builders join them
+  std::string reference;              // a builder that joins them too, for comparison; empty: none
   int confirm_rounds = 3;             // 0: no final round
   double deadline_s = 120;            // of a trial
   SearchOptions search;
@@ -67,7 +68,7 @@ class Tuner {
   void resume(const std::vector<dataset::Trial>& earlier);
   bool may_search() const;  // in trials and time
   void plan_final_round();
-  int final_trials() const { return options_.confirm_rounds * (options_.finalists + kFinalBuilders); }
+  int final_trials() const;  // at most
 
   const dataset::Domain& domain_;
   TuneOptions options_;

@@ -273,6 +273,54 @@ TEST(Summary, TheFinalRoundDecidesBetweenBuildersToo) {
   EXPECT_EQ(result.baselines.front().name, "ddp");
 }
 
+// "tuned: parallax itself 747 us", and below it "byteps 523 us": the first look at byteps was a lucky one.
+TEST(Summary, BuildersOfTheFinalRoundComeBeforeThoseThatHadAFirstLookOnly) {
+  const std::vector<Trial> trials = {
+      hand_made(0, "ps", 1.0, "builder"),     hand_made(1, "ddp", 1.05, "builder"),
+      hand_made(2, "byteps", 1.1, "builder"), hand_made(3, "slow", 2.0, "random"),
+      hand_made(4, "slow", 3.0, "confirm"),   hand_made(5, "ps", 1.6, "confirm"),
+      hand_made(6, "ddp", 1.5, "confirm"),    hand_made(7, "ps", 1.7, "confirm")};
+  const TuneResult result = summarize(trials);
+  std::vector<std::string> names;
+  for (const Standing& b : result.baselines) names.push_back(b.name);
+  EXPECT_THAT(names, ElementsAre("ddp", "ps", "byteps"));
+  EXPECT_TRUE(result.had_final_round);
+  const Standing& ps = *result.find("ps");
+  EXPECT_TRUE(ps.final_round);
+  EXPECT_DOUBLE_EQ(ps.seconds, 1.65);
+  EXPECT_DOUBLE_EQ(ps.first_look_s, 1.0);
+  EXPECT_DOUBLE_EQ(ps.fastest_s, 1.6);
+  EXPECT_DOUBLE_EQ(ps.slowest_s, 1.7);
+  EXPECT_FALSE(result.find("byteps")->final_round);
+  EXPECT_EQ(result.find("nosuch"), nullptr);
+  EXPECT_EQ(result.tuned.seconds, 1.5);
+}
+
+TEST(Summary, BuildersWhoseTrialsOverlapAreWithinNoise) {
+  std::vector<Trial> trials = {hand_made(0, "ps", 1.0, "builder"), hand_made(1, "ddp", 1.05, "builder"),
+                               hand_made(2, "byteps", 1.1, "builder"), hand_made(3, "slow", 2.0, "random")};
+  for (const double drift : {1.0, 1.1}) {
+    trials.push_back(hand_made(4, "slow", 2.0 * drift, "confirm"));
+    trials.push_back(hand_made(5, "ps", 1.0 * drift, "confirm"));
+    trials.push_back(hand_made(6, "ddp", 1.05 * drift, "confirm"));
+  }
+  const TuneResult result = summarize(trials);
+  EXPECT_TRUE(result.is_baseline);
+  EXPECT_EQ(result.best_baseline, "ps");
+  EXPECT_THAT(result.within_noise(), ElementsAre("ddp"));  // nothing is said of byteps: another round
+}
+
+TEST(Summary, TheReferenceJoinsTheFinalRound) {
+  const std::vector<Trial> trials = {hand_made(0, "ps", 1.0, "builder"),
+                                     hand_made(1, "byteps", 1.1, "builder"),
+                                     hand_made(2, "allreduce", 1.2, "builder"),
+                                     hand_made(3, "ddp", 1.3, "builder"), hand_made(4, "a", 0.9, "random")};
+  EXPECT_THAT(finalists(trials, 3), ElementsAre(4, 0, 1));
+  EXPECT_THAT(finalists(trials, 3, "ddp"), ElementsAre(4, 0, 1, 3));
+  EXPECT_THAT(finalists(trials, 3, "ps"), ElementsAre(4, 0, 1));
+  EXPECT_THAT(finalists(trials, 3, "nosuch"), ElementsAre(4, 0, 1));
+}
+
 TEST(Summary, IsNeverWorseThanTheBestBuilder) {
   std::vector<Trial> trials = {hand_made(0, "ps", 1.0, "builder"), hand_made(1, "lucky", 0.7, "random"),
                                hand_made(2, "lucky", 1.1, "confirm"), hand_made(3, "ps", 1.0, "confirm")};

@@ -5,8 +5,6 @@
 #include <mutex>
 #include <tuple>
 
-#include "entrain/plan/link_bound.h"
-
 namespace entrain::simulator {
 namespace {
 
@@ -89,9 +87,7 @@ Route sparse(const plan::Message& message, const std::vector<int>& workers) {
 
 Routes::Found Routes::find(const plan::Message& message, const std::vector<int>& workers) const {
   const bool scheduled = message.scheduled();
-  const double bytes = scheduled || message.exchange == plan::Exchange::kTopK
-                           ? static_cast<double>(message.wire_bytes())
-                           : plan::sparse_bytes(message, graph_);
+  const double bytes = plan::wire_bytes(message, graph_);
   const int root = message.exchange == plan::Exchange::kSparseServer ? message.root : -1;
   {
     const std::shared_lock lock(mutex_);

@@ -9,9 +9,9 @@ namespace nn = torch::nn;
 constexpr int64_t kMlpHidden = 128, kEmbedding = 32;
 
 // Score = w . (12 published features).
-class LinearNetwork final : public Network {
+class LinearNetwork final : public RankerNetwork {
  public:
-  LinearNetwork() : Network(kPublishedFeatures, 0) {
+  LinearNetwork() : RankerNetwork(kPublishedFeatures, 0) {
     out_ = register_module("out", nn::Linear(kPublishedFeatures, 1));
   }
   torch::Tensor forward(const Batch& batch) override { return out_(standardised(batch.inputs)).squeeze(1); }
@@ -21,9 +21,9 @@ class LinearNetwork final : public Network {
 };
 
 // What both others start with: an MLP for each part, summed over a variable's parts: [B, variables, 32].
-class PartNetwork : public Network {
+class PartNetwork : public RankerNetwork {
  protected:
-  PartNetwork() : Network(kPartWidth, kHostColumns + kGroupColumns) {
+  PartNetwork() : RankerNetwork(kPartWidth, kHostColumns + kGroupColumns) {
     hidden_ = register_module("part_hidden", nn::Linear(kPartWidth, kMlpHidden));
     out_ = register_module("part_out", nn::Linear(kMlpHidden, kEmbedding));
   }
@@ -110,12 +110,12 @@ class GatNetwork final : public PartNetwork {
 
 }  // namespace
 
-Network::Network(int64_t width, int64_t first) : first_(first) {
+RankerNetwork::RankerNetwork(int64_t width, int64_t first) : first_(first) {
   mean_ = register_buffer("mean", torch::zeros({width}));
   deviation_ = register_buffer("deviation", torch::ones({width}));
 }
 
-void Network::standardise_by(const torch::Tensor& rows) {
+void RankerNetwork::standardise_by(const torch::Tensor& rows) {
   if (rows.size(0) < 2) return;
   const torch::NoGradGuard no_grad;
   mean_.copy_(rows.mean(0));
@@ -125,11 +125,11 @@ void Network::standardise_by(const torch::Tensor& rows) {
   deviation_.narrow(0, 0, first_).fill_(1);
 }
 
-torch::Tensor Network::standardised(const torch::Tensor& inputs) const {
+torch::Tensor RankerNetwork::standardised(const torch::Tensor& inputs) const {
   return (inputs - mean_) / deviation_;
 }
 
-std::shared_ptr<Network> make_network(const std::string& name) {
+std::shared_ptr<RankerNetwork> make_network(const std::string& name) {
   if (name == "linear") return std::make_shared<LinearNetwork>();
   if (name == "rnn") return std::make_shared<RnnNetwork>();
   if (name == "gat") return std::make_shared<GatNetwork>();

@@ -19,7 +19,7 @@ struct Batch {
   torch::Tensor from, to;  // [edges], int64: G's edges both ways and each variable to itself
 };
 
-class Network : public torch::nn::Module {
+class RankerNetwork : public torch::nn::Module {
  public:
   // [B] scores, lower is better.
   virtual torch::Tensor forward(const Batch& batch) = 0;
@@ -29,7 +29,7 @@ class Network : public torch::nn::Module {
 
  protected:
   // One-hot columns [0, first) are left as they are.
-  Network(int64_t width, int64_t first);
+  RankerNetwork(int64_t width, int64_t first);
   torch::Tensor standardised(const torch::Tensor& inputs) const;
 
  private:
@@ -38,6 +38,6 @@ class Network : public torch::nn::Module {
 };
 
 // "linear", "rnn", "gat". Its parameters come from torch's default generator.
-std::shared_ptr<Network> make_network(const std::string& name);
+std::shared_ptr<RankerNetwork> make_network(const std::string& name);
 
 }  // namespace entrain::simulator

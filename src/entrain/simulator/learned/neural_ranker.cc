@@ -62,7 +62,7 @@ std::vector<Class> classes_of(const std::vector<Lesson>& lessons, bool linear) {
   return classes;
 }
 
-std::vector<double> score_all(Network& network, const LessonTensors& tensors) {
+std::vector<double> score_all(RankerNetwork& network, const LessonTensors& tensors) {
   const torch::NoGradGuard no_grad;
   network.eval();
   std::vector<double> scores;
@@ -75,7 +75,7 @@ std::vector<double> score_all(Network& network, const LessonTensors& tensors) {
   return scores;
 }
 
-double mean_accuracy(Network& network, const std::vector<Class>& classes) {
+double mean_accuracy(RankerNetwork& network, const std::vector<Class>& classes) {
   double sum = 0, counted = 0;
   for (const Class& c : classes) {
     const double accuracy = pair_accuracy(score_all(network, c.tensors), c.seconds);
@@ -134,20 +134,20 @@ std::vector<Plan> draw_batches(const std::vector<Class>& classes, int most, std:
 }
 
 // All tensors that make a network: parameters, then buffers, by name.
-std::vector<std::pair<std::string, torch::Tensor>> tensors_of(const Network& network) {
+std::vector<std::pair<std::string, torch::Tensor>> tensors_of(const RankerNetwork& network) {
   std::vector<std::pair<std::string, torch::Tensor>> all;
   for (const auto& item : network.named_parameters()) all.emplace_back(item.key(), item.value());
   for (const auto& item : network.named_buffers()) all.emplace_back(item.key(), item.value());
   return all;
 }
 
-std::vector<torch::Tensor> snapshot(const Network& network) {
+std::vector<torch::Tensor> snapshot(const RankerNetwork& network) {
   std::vector<torch::Tensor> copies;
   for (const auto& [name, tensor] : tensors_of(network)) copies.push_back(tensor.detach().clone());
   return copies;
 }
 
-void restore(Network& network, const std::vector<torch::Tensor>& copies) {
+void restore(RankerNetwork& network, const std::vector<torch::Tensor>& copies) {
   const torch::NoGradGuard no_grad;
   size_t i = 0;
   for (auto& [name, tensor] : tensors_of(network)) tensor.copy_(copies[i++]);
@@ -156,7 +156,7 @@ void restore(Network& network, const std::vector<torch::Tensor>& copies) {
 }  // namespace
 
 struct NeuralRanker::Impl {
-  std::shared_ptr<Network> network;
+  std::shared_ptr<RankerNetwork> network;
 
   void epoch(const std::vector<Class>& classes, torch::optim::Adam& adam, const NeuralOptions& options,
              bool augment, std::mt19937_64& rng) const {

@@ -9,7 +9,7 @@
 namespace entrain::simulator {
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kPartVersion = 1;
 
 int compressor_class(const strategy::AllReduce& reduce) {
   switch (reduce.compressor) {
@@ -39,7 +39,7 @@ int synchronizer_class(const PartView& view) {
 
 const Schema& part_schema() {
   static const Schema kSchema = [] {
-    Schema s{"part", kVersion, {}};
+    Schema s{"part", kPartVersion, {}};
     for (int i = 0; i < kHostColumns; ++i) s.features.push_back(fmt::format("host_{}", i));
     for (int i = 0; i < kGroupColumns; ++i) s.features.push_back(fmt::format("group_{}", i));
     for (const char* name :
@@ -56,7 +56,7 @@ const Schema& part_schema() {
 const Schema& linear_schema() {
   static const Schema kSchema = [] {
     const auto& names = published_feature_names();
-    return Schema{"published", kVersion, {names.begin(), names.end()}};
+    return Schema{"published", kPartVersion, {names.begin(), names.end()}};
   }();
   return kSchema;
 }

@@ -6,7 +6,7 @@
 
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
-#include "entrain/simulator/boosted.h"
+#include "entrain/simulator/boosted/boosted.h"
 #include "entrain/simulator/learned/neural_ranker.h"
 #include "entrain/simulator/schema.h"
 

@@ -6,8 +6,7 @@
 namespace entrain::strategy {
 
 int64_t step_bytes(const graph::Variable& v) {
-  if (!v.sparse || v.rows_per_step == 0 || rows(v) == 0) return v.bytes();
-  return std::min(v.rows_per_step, rows(v)) * (v.bytes() / rows(v));
+  return v.sparse && v.rows_per_step == 0 ? v.bytes() : v.step_bytes();
 }
 
 bool has_shared_hosts(const cluster::Cluster& cluster) {

@@ -4,13 +4,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "entrain/base/near_equal.h"
 #include "entrain/cluster/cluster.h"
 #include "entrain/graph/graph.h"
 #include "entrain/strategy/strategy.h"
 
 namespace entrain::strategy {
 
-// Bytes that one worker sends for this variable in a step: for a sparse one the rows it touches.
+// What a variable weighs when parts are placed and merged: Variable::step_bytes, or all of it when nobody has
+// counted the rows of a sparse one.
 int64_t step_bytes(const graph::Variable& v);
 
 // True when some host has several workers, so that summing inside the host saves traffic.
@@ -50,9 +52,9 @@ VariableConfig cut(const graph::Variable& v, int axis, int shards, Function sync
   if (shards <= 1) return {v.name, std::nullopt, {Part{synchronizer_for(step_bytes(v)), std::nullopt}}};
   VariableConfig config{v.name, Partition{axis, shards}, {}};
   const int64_t dim = v.shape[axis];
+  const NearEqualParts sizes(dim, shards);
   for (int i = 0; i < shards; ++i) {
-    const int64_t slices = dim / shards + (i < dim % shards ? 1 : 0);
-    const double share = static_cast<double>(slices) / static_cast<double>(dim);
+    const double share = static_cast<double>(sizes.size(i)) / static_cast<double>(dim);
     const auto bytes = static_cast<int64_t>(share * static_cast<double>(step_bytes(v)));
     config.parts.push_back({synchronizer_for(bytes), std::nullopt});
   }

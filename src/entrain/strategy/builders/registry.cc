@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "entrain/base/error.h"
+#include "entrain/base/suggest.h"
 #include "entrain/strategy/stored.h"
 #include "entrain/strategy/validate.h"
 
@@ -33,13 +34,18 @@ const Builder* find(std::string_view name) {
   return found == std::end(kBuilders) ? nullptr : found;
 }
 
+[[noreturn]] void refuse(const std::string& name, const char* also_allowed) {
+  const std::string meant = did_you_mean(name, names());
+  bad_input("unknown strategy \"{}\"{} {}: {}{}", name, meant.empty() ? ";" : meant,
+            meant.empty() ? "allowed" : "Allowed", fmt::join(names(), ", "), also_allowed);
+}
+
 Strategy load_file(const std::string& name) {
   const std::filesystem::path path = name;
   std::error_code ignored;
   const bool looks_like_file = path.extension() == ".json" || path.extension() == ".pb";
   if (!looks_like_file && !std::filesystem::exists(path, ignored)) {
-    bad_input("strategy is \"{}\", allowed: {}, or a strategy file (.json, .pb)", name,
-              fmt::join(names(), ", "));
+    refuse(name, ", or a strategy file (.json, .pb)");
   }
   return load(path);
 }
@@ -70,7 +76,7 @@ std::vector<std::string> names() {
 Strategy build(std::string_view name, const graph::Graph& graph, const cluster::Cluster& cluster,
                uint64_t seed) {
   const Builder* builder = find(name);
-  if (builder == nullptr) bad_input("strategy is \"{}\", allowed: {}", name, fmt::join(names(), ", "));
+  if (builder == nullptr) refuse(std::string(name), "");
   Strategy strategy;
   strategy.id = name;
   strategy.variables = builder->build(graph, cluster, seed);

@@ -9,7 +9,7 @@
 namespace entrain::strategy::sampling {
 namespace {
 
-AllReduce& all_reduce(Mutation& m, const PartRef& ref) {
+AllReduce& reduced_part(Mutation& m, const PartRef& ref) {
   return std::get<AllReduce>(ref.in(m.strategy).synchronizer);
 }
 
@@ -18,7 +18,7 @@ void merge_all(Mutation& m) {
   const MergeScheme scheme = m.own() ? own_scheme(reduced.size(), m.terrain, m.options, m.rng)
                                      : published_scheme(reduced.size(), m.terrain, m.options, m.rng);
   merge(m.strategy, reduced, scheme, m.terrain, m.rng);
-  for (const PartRef& ref : reduced) m.next_group = std::max(m.next_group, all_reduce(m, ref).group + 1);
+  for (const PartRef& ref : reduced) m.next_group = std::max(m.next_group, reduced_part(m, ref).group + 1);
 }
 
 void place_all(Mutation& m) {
@@ -76,23 +76,23 @@ bool split_group(Mutation& m) {
   const int group = m.draw_group();
   std::vector<PartRef> members;
   for (const PartRef& ref : m.parts(Kind::kAllReduce)) {
-    if (all_reduce(m, ref).group == group) members.push_back(ref);
+    if (reduced_part(m, ref).group == group) members.push_back(ref);
   }
   if (members.size() < 2) return false;
   const auto from = static_cast<size_t>(between(m.rng, 1, static_cast<int64_t>(members.size()) - 1));
   const int fresh = m.next_group++;
-  for (size_t i = from; i < members.size(); ++i) all_reduce(m, members[i]).group = fresh;
+  for (size_t i = from; i < members.size(); ++i) reduced_part(m, members[i]).group = fresh;
   return true;
 }
 
 bool join_groups(Mutation& m) {
   const auto reduced = m.parts(Kind::kAllReduce);
   if (reduced.empty()) return false;
-  const AllReduce into = all_reduce(m, pick(m.rng, reduced));
+  const AllReduce into = reduced_part(m, pick(m.rng, reduced));
   const int from = m.draw_group();
   if (from == into.group) return false;
   for (const PartRef& ref : reduced) {
-    if (all_reduce(m, ref).group == from) all_reduce(m, ref) = into;
+    if (reduced_part(m, ref).group == from) reduced_part(m, ref) = into;
   }
   return true;
 }
@@ -108,7 +108,7 @@ bool change_route(Mutation& m) {
   const bool all = chance(m.rng, 0.5);
   const int group = m.draw_group();
   for (const PartRef& ref : reduced) {
-    AllReduce& s = all_reduce(m, ref);
+    AllReduce& s = reduced_part(m, ref);
     if (!all && s.group != group) continue;
     s.topology = route.topology;
     s.ring_order = route.ring_order;

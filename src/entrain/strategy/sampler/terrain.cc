@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "entrain/base/error.h"
+#include "entrain/base/near_equal.h"
 #include "entrain/strategy/builders/parts.h"
 
 namespace entrain::strategy::sampling {
@@ -64,7 +65,7 @@ int64_t Terrain::shard_traffic(int variable, const VariableConfig& config, int s
   if (!config.partition) return whole;
   const auto [axis, shards] = *config.partition;
   const int64_t dimension = graph.variables[variable].shape[axis];
-  const int64_t slices = dimension / shards + (shard < dimension % shards ? 1 : 0);
+  const int64_t slices = NearEqualParts(dimension, shards).size(shard);
   return static_cast<int64_t>(static_cast<double>(whole) * static_cast<double>(slices) /
                               static_cast<double>(dimension));
 }

@@ -15,11 +15,10 @@
 #include "entrain/base/clock.h"
 #include "entrain/base/error.h"
 #include "entrain/sync/device_sum.h"
+#include "entrain/transport/control_tags.h"
 
 namespace entrain::sync {
 namespace {
-
-constexpr transport::Tag kIdTag = transport::kControlTags + 40;
 
 void require(ncclResult_t result, const char* what) {
   if (result != ncclSuccess) fail("NCCL: {}: {}", what, ncclGetErrorString(result));
@@ -157,10 +156,12 @@ std::unique_ptr<DeviceSum> make_nccl(transport::Transport& transport, const std:
   if (own == 0) {
     require(ncclGetUniqueId(&id), "identifier");
     for (size_t i = 1; i < workers.size(); ++i) {
-      transport::send(transport, workers[i], kIdTag, bytes, {0, deadline, "NCCL's identifier"});
+      transport::send(transport, workers[i], transport::tags::kNcclId, bytes,
+                      {0, deadline, "NCCL's identifier"});
     }
   } else {
-    const auto payload = transport::recv(transport, workers[0], kIdTag, {deadline, "NCCL's identifier"});
+    const auto payload =
+        transport::recv(transport, workers[0], transport::tags::kNcclId, {deadline, "NCCL's identifier"});
     if (payload.size() != sizeof(id))
       fail("rank {}: NCCL's identifier has {} bytes", transport.rank(), payload.size());
     std::memcpy(&id, payload.bytes().data(), sizeof(id));

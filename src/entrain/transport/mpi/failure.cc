@@ -4,8 +4,8 @@
 // MPI_Finalize waits for every rank, for ever if one of them hangs. So:
 //   - A failure is told to every peer (ABORT), and every rank goes on receiving, so that what is under way
 //   ends.
-//     What has not ended after kLinger never will: then MPI is not called any more, for it would touch memory
-//     that its owner takes back.
+//     What has not ended after kMpiLinger never will: then MPI is not called any more, for it would touch
+//     memory that its owner takes back.
 //   - A rank that closes says GOODBYE to every other one, and calls MPI_Finalize once all have said so to it;
 //     that cannot hang. After a failure, goodbyes are awaited for kFarewell, and MPI_Finalize is left out
 //     when one is missing: the process ends with its error, and the launcher ends the others.
@@ -16,10 +16,10 @@
 namespace entrain::transport {
 namespace {
 
-constexpr auto kLinger = std::chrono::milliseconds(1000);
+constexpr auto kMpiLinger = std::chrono::milliseconds(1000);
 constexpr auto kFarewell = std::chrono::seconds(5);
 // Three pings missed: the process does not run.
-constexpr double kSilence_s = 3.5;
+constexpr double kMpiSilence_s = 3.5;
 
 }  // namespace
 
@@ -27,7 +27,7 @@ constexpr double kSilence_s = 3.5;
 void MpiRank::fail(std::exception_ptr error) {
   if (failed_) return;
   failed_ = true;
-  linger_ = Clock::now() + kLinger;
+  linger_ = Clock::now() + kMpiLinger;
   std::vector<Done> doomed;
   const auto doom = [&](Posted& op) { doomed.push_back(std::move(op.done)); };
   {
@@ -152,7 +152,7 @@ std::exception_ptr MpiRank::blame(int suspect, const std::string& what) const {
     if (silent < 0 || p.heard.load() < peers_[silent]->heard.load()) silent = peer;
   }
   const double silence = silent < 0 ? 0 : seconds_since(peers_[silent]->heard.load());
-  if (silence < kSilence_s) return std::make_exception_ptr(PeerError(suspect, what));
+  if (silence < kMpiSilence_s) return std::make_exception_ptr(PeerError(suspect, what));
   return std::make_exception_ptr(
       PeerError(silent, fmt::format("rank {} has been silent for {:.0f} s: {}", silent, silence, what)));
 }
@@ -205,7 +205,7 @@ void MpiRank::say_goodbyes() {
 
 // After a failure: whoever waits for memory that MPI has not given back gets it all the same.
 void MpiRank::check_lingering() {
-  if (!failed_ || !requests_.usable() || Clock::now() < linger_) return;
+  if (!failed_ || !requests_->usable() || Clock::now() < linger_) return;
   for (const auto& p : peers_) {
     for (const auto& out : p->out) {
       if (out->op) return abandon_mpi();
@@ -217,7 +217,7 @@ void MpiRank::check_lingering() {
 }
 
 void MpiRank::abandon_mpi() {
-  requests_.abandon();
+  requests_->abandon();
   std::vector<Done> doomed;
   for (auto& p : peers_) {
     for (auto& out : p->out) {
@@ -234,7 +234,7 @@ void MpiRank::abandon_mpi() {
 
 bool MpiRank::finished() {
   if (!closing_) return false;
-  if (!requests_.usable()) return true;
+  if (!requests_->usable()) return true;
   bool all = true, all_but_lost = true;
   for (int peer = 0; peer < size(); ++peer) {
     const Peer& p = *peers_[peer];
@@ -251,7 +251,7 @@ bool MpiRank::finished() {
 
 void MpiRank::finish_mpi() {
   if (all_said_goodbye_) {
-    MPI_Finalize();
+    requests_->finish();
   } else {
     log_warn("rank {} leaves without MPI_Finalize, which could hang: not every rank has answered", rank_);
   }

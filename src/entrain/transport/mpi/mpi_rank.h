@@ -36,7 +36,7 @@ class MpiRank final : public ThreadedRank {
  public:
   // Calls MPI_Init, on the progress thread, and returns when it has. Throws InputError when MPI then says
   // another rank or size.
-  MpiRank(int rank, int world);
+  MpiRank(int rank, int world, std::unique_ptr<Requests> requests);
   ~MpiRank() override;
 
   void post_send(int peer, Tag tag, std::vector<ConstBytes> data, SendOptions options, Done done) override;
@@ -120,7 +120,7 @@ class MpiRank final : public ThreadedRank {
 
   // The progress thread's own.
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank; the vector itself never changes
-  Requests requests_;
+  std::unique_ptr<Requests> requests_;
   bool any_lost_ = false;
   bool all_said_goodbye_ = false;
   Clock::time_point linger_ = Clock::time_point::max();    // after a failure: how long memory may stay in use

@@ -3,7 +3,7 @@
 // and says which N it needs.
 #include <csignal>
 
-#include "entrain/transport/launch_environment.h"
+#include "entrain/rendezvous/launch_environment.h"
 #include "entrain/transport/mpi/mpi_transport.h"
 #include "entrain/transport/transport_suite.h"
 
@@ -12,13 +12,13 @@ namespace {
 
 std::vector<std::unique_ptr<Transport>> make_mpi(int) {
   std::vector<std::unique_ptr<Transport>> mine;
-  mine.push_back(connect_mpi(launch_environment().job));
+  mine.push_back(connect_mpi(rendezvous::launch_environment(mpi_available).job));
   return mine;
 }
 
 std::string missing(int world) {
-  const LaunchEnvironment launch = launch_environment();
-  const bool there = launch.engine == Engine::kMpi && launch.job.world == world;
+  const rendezvous::LaunchEnvironment launch = rendezvous::launch_environment(mpi_available);
+  const bool there = launch.engine == rendezvous::Engine::kMpi && launch.job.world == world;
   return there ? "" : fmt::format("needs mpirun -np {}", world);
 }
 

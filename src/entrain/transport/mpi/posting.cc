@@ -4,9 +4,11 @@
 
 namespace entrain::transport {
 
-MpiRank::MpiRank(int rank, int world)
+MpiRank::MpiRank(int rank, int world, std::unique_ptr<Requests> requests)
     // After a receive an answer is likely, and a long sleep the wrong way to await it.
-    : ThreadedRank(rank, world, Wake::kForEveryReceive), queues_(static_cast<size_t>(world)) {
+    : ThreadedRank(rank, world, Wake::kForEveryReceive),
+      queues_(static_cast<size_t>(world)),
+      requests_(std::move(requests)) {
   for (int i = 0; i < world; ++i) peers_.push_back(std::make_unique<Peer>());
   std::promise<void> started;
   thread_ = std::thread([&] { run(started); });

@@ -13,9 +13,9 @@ constexpr int kHeadTag = 1, kBodyTag = 2;
 constexpr size_t kSmall = 3968;
 // Messages are chosen from the queue while less than this is under way: late, so that one of higher priority
 // overtakes, but enough to keep a link busy.
-constexpr size_t kCommit = size_t{1} << 20;
+constexpr size_t kMpiCommit = size_t{1} << 20;
 // A process that is stopped or hung sends none.
-constexpr auto kPingInterval = std::chrono::seconds(1);
+constexpr auto kMpiPingInterval = std::chrono::seconds(1);
 // Polls without an event before the thread sleeps, and how long at most, with messages under way and without.
 constexpr int kEagerRounds = 20;
 constexpr int kBusySleep_us = 50, kIdleSleep_us = 500;
@@ -37,7 +37,7 @@ void MpiRank::run(std::promise<void>& started) {
     try {
       worked = progress();
     } catch (const std::exception& e) {  // MPI reports an error, or there is no memory for a message
-      requests_.abandon();
+      requests_->abandon();
       fail(std::make_exception_ptr(
           PeerError(kAnyPeer, fmt::format("rank {} cannot go on over MPI: {}", rank_, e.what()))));
       abandon_mpi();
@@ -48,29 +48,20 @@ void MpiRank::run(std::promise<void>& started) {
 }
 
 void MpiRank::start_mpi(int world) {
-  int before = 0;
-  MPI_Initialized(&before);
-  if (before) entrain::fail("the mpi transport was started a second time: MPI starts only once in a process");
-  int provided = 0;
-  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  int mpi_rank = 0, mpi_size = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &mpi_rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &mpi_size);
-  if (mpi_rank == rank_ && mpi_size == world) return;
-  MPI_Finalize();
+  const auto [mpi_rank, mpi_world] = requests_->start();
+  if (mpi_rank == rank_ && mpi_world == world) return;
+  requests_->finish();
   bad_input(
       "the launcher started rank {} of {}, Open MPI says {} of {}: ENTRAIN_TRANSPORT=mpi needs Open MPI's "
-      "own "
-      "mpirun, or srun --mpi=pmix",
-      rank_, world, mpi_rank, mpi_size);
+      "own mpirun, or srun --mpi=pmix",
+      rank_, world, mpi_rank, mpi_world);
 }
 
 // One round. False when there was nothing to do.
 bool MpiRank::progress() {
   const WakeTogether together;
   bool worked = run_tasks();
-  worked |= requests_.poll();
+  worked |= requests_->poll();
   for (int peer = 0; peer < size(); ++peer) {
     Peer& p = *peers_[peer];
     if (p.goodbye_heard && !p.ended && p.in.empty()) on_goodbye(peer);
@@ -114,7 +105,7 @@ void MpiRank::rest(bool worked) {
 // Gives MPI what waits for this peer, as far as it should have it now.
 void MpiRank::pump(int peer) {
   Peer& p = *peers_[peer];
-  while (p.out_bytes < kCommit) {
+  while (p.out_bytes < kMpiCommit) {
     std::shared_ptr<Outgoing> out;
     {
       std::lock_guard lock(mutex_);
@@ -146,8 +137,8 @@ void MpiRank::start_send(const std::shared_ptr<Outgoing>& out) {
   p.out.push_back(out);
   p.out_bytes += sizeof(Header) + length;
   out->parts = 1 + static_cast<int>(body.size());
-  requests_.send(out->peer, kHeadTag, {out->head}, [this, out] { on_sent(out); });
-  for (const auto& part : body) requests_.send(out->peer, kBodyTag, part, [this, out] { on_sent(out); });
+  requests_->send(out->peer, kHeadTag, {out->head}, [this, out] { on_sent(out); });
+  for (const auto& part : body) requests_->send(out->peer, kBodyTag, part, [this, out] { on_sent(out); });
   if (!small || !out->op) return;
   // It is all in our own memory: the sender has his back at once.
   bytes_sent_ += length;
@@ -182,7 +173,7 @@ void MpiRank::on_sent(const std::shared_ptr<Outgoing>& out) {
 void MpiRank::await_head(int peer) {
   Peer& p = *peers_[peer];
   p.inbox.resize(sizeof(Header) + kSmall);
-  requests_.recv(peer, kHeadTag, {p.inbox}, [this, peer] { on_head(peer); });
+  requests_->recv(peer, kHeadTag, {p.inbox}, [this, peer] { on_head(peer); });
 }
 
 void MpiRank::on_head(int peer) {
@@ -241,7 +232,7 @@ void MpiRank::receive_body(int peer, const std::shared_ptr<Incoming>& incoming,
   const auto parts = in_parts(into);
   const auto missing = std::make_shared<size_t>(parts.size());
   for (const auto& part : parts) {
-    requests_.recv(peer, kBodyTag, part, [this, incoming, missing] {
+    requests_->recv(peer, kBodyTag, part, [this, incoming, missing] {
       peers_[incoming->peer]->heard = Clock::now();  // a long body is no silence
       if (--*missing == 0) on_body(incoming);
     });
@@ -260,7 +251,7 @@ void MpiRank::on_body(const std::shared_ptr<Incoming>& incoming) {
 void MpiRank::send_pings() {
   const auto now = Clock::now();
   if (now < next_ping_) return;
-  next_ping_ = now + kPingInterval;
+  next_ping_ = now + kMpiPingInterval;
   if (failed_ || closing_) return;
   for (int peer = 0; peer < size(); ++peer) {
     const Peer& p = *peers_[peer];

@@ -1,36 +1,40 @@
-// MPI's requests, with a callback each; and messages of any size in pieces that MPI can count.
+// What the mpi transport asks of MPI: start, messages with a callback each, finish. Also messages of any size
+// in parts that MPI can count.
+//
+// The transport knows MPI only by this interface. What calls MPI (open_mpi.cc) is a shared library of its
+// own, libentrain_mpi.so, loaded when an MPI job starts: neither entrain nor a user's program links Open MPI.
 #pragma once
-
-#include <mpi.h>
 
 #include <algorithm>
 #include <functional>
 #include <vector>
 
-#include "entrain/base/error.h"
 #include "entrain/transport/transport.h"
 
 namespace entrain::transport {
 
-// MPI itself reports a failure. What a request was for is not known any more.
-class MpiError : public Error {
- public:
-  using Error::Error;
-};
-
-// Non-blocking sends and receives under way. Everything is called by the thread that called MPI_Init; the
-// callbacks run in poll(), and may start more. Throws MpiError.
+// Everything is called by the thread that called start(), and throws std::runtime_error with MPI's words.
 class Requests {
  public:
   using Completed = std::function<void()>;
 
-  // One MPI message each: their total size is at most kMostBytes, and the memory stays as it is until
-  // `completed`. A receive takes a message of its size or shorter.
-  void send(int peer, int mpi_tag, const std::vector<ConstBytes>& data, Completed completed);
-  void recv(int peer, int mpi_tag, const std::vector<Bytes>& into, Completed completed);
+  virtual ~Requests() = default;
 
-  // Calls back what has ended. False when nothing has.
-  bool poll();
+  // MPI_Init. Once in a process: MPI cannot start again.
+  struct Place {
+    int rank, world;
+  };
+  virtual Place start() = 0;
+  // MPI_Finalize: waits for every rank.
+  virtual void finish() = 0;
+
+  // Non-blocking, one MPI message each: their total size is at most kMostBytes, and the memory stays as it is
+  // until `completed`. A receive takes a message of its size or shorter.
+  virtual void send(int peer, int mpi_tag, const std::vector<ConstBytes>& data, Completed completed) = 0;
+  virtual void recv(int peer, int mpi_tag, const std::vector<Bytes>& into, Completed completed) = 0;
+
+  // Calls back what has ended; the callbacks may start more. False when nothing has.
+  virtual bool poll() = 0;
 
   // MPI is never called again: what is under way neither ends nor touches memory any more (unless a network
   // adapter writes by itself). All calls do nothing from now on.
@@ -40,15 +44,12 @@ class Requests {
   static constexpr size_t kMostBytes = size_t{16} << 20;
 
  private:
-  void add(MPI_Request request, Completed completed);
-
   bool usable_ = true;
-  std::vector<MPI_Request> requests_;  // MPI_REQUEST_NULL: a free place
-  std::vector<Completed> completed_;   // in the same places
-  std::vector<size_t> free_;
-  std::vector<int> ended_;
-  std::vector<MPI_Status> statuses_;
 };
+
+// The function that the plugin exports: `Requests* NAME()`, owned by the caller. The number goes up whenever
+// the interface changes, so that a plugin of another version is refused rather than called.
+inline constexpr const char* kMpiPluginEntry = "entrain_mpi_requests_1";
 
 // The list in parts of kMostBytes each, the last one shorter.
 template <typename Span>

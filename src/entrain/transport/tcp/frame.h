@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "entrain/transport/tcp/wire.h"
+#include "entrain/net/wire.h"
 #include "entrain/transport/transport.h"
 
 namespace entrain::transport {
@@ -29,16 +29,16 @@ struct FrameHeader {
 
   Wire encode() const {
     Wire wire;
-    store_le(wire.data(), static_cast<uint32_t>(type), 4);
-    store_le(wire.data() + 4, tag, 8);
-    store_le(wire.data() + 12, length, 8);
+    net::store_le(wire.data(), static_cast<uint32_t>(type), 4);
+    net::store_le(wire.data() + 4, tag, 8);
+    net::store_le(wire.data() + 12, length, 8);
     return wire;
   }
 
   // Nothing when no such frame may exist.
   static std::optional<FrameHeader> decode(const std::byte* wire) {
-    const FrameHeader header{static_cast<FrameType>(load_le(wire, 4)), load_le(wire + 4, 8),
-                             load_le(wire + 12, 8)};
+    const FrameHeader header{static_cast<FrameType>(net::load_le(wire, 4)), net::load_le(wire + 4, 8),
+                             net::load_le(wire + 12, 8)};
     switch (header.type) {
       case FrameType::kData:
         return header;

@@ -7,29 +7,30 @@
 
 #include "entrain/base/error.h"
 #include "entrain/base/log.h"
-#include "entrain/transport/rendezvous_client.h"
-#include "entrain/transport/tcp/handshake.h"
+#include "entrain/net/handshake.h"
+#include "entrain/rendezvous/client.h"
 
 namespace entrain::transport {
 namespace {
 
 // Every rank listens before it registers, so a refused connection means that the peer has died.
 // Dialling in rank order cannot lock up: rank 0 dials nobody, rank 1 only rank 0, and so on.
-Fd dial(const JobEnvironment& job, int peer, const Endpoint& endpoint, Deadline deadline) {
+net::Fd dial(const rendezvous::JobEnvironment& job, int peer, const net::Endpoint& endpoint,
+             Deadline deadline) {
   const std::string where = fmt::format("rank {} at {}", peer, endpoint.text());
   std::string error;
-  Fd socket = connect_to(endpoint, job.bind_address, deadline, error);
+  net::Fd socket = net::connect_to(endpoint, job.bind_address, deadline, error);
   if (!socket) throw PeerError(peer, fmt::format("rank {} cannot connect to {}: {}", job.rank, where, error));
   try {
-    introduce(socket, {peer, job.rank, job.world}, job.token, deadline, where);
+    net::introduce(socket, {peer, job.rank, job.world}, job.token, deadline, where);
   } catch (const Error& e) {
     throw PeerError(peer, e.what());
   }
   return socket;
 }
 
-void accept_higher_ranks(const JobEnvironment& job, Doorkeeper& doorkeeper, std::vector<Peer>& peers,
-                         Deadline deadline) {
+void accept_higher_ranks(const rendezvous::JobEnvironment& job, net::Doorkeeper& doorkeeper,
+                         std::vector<Peer>& peers, Deadline deadline) {
   while (true) {
     std::vector<int> missing;
     for (int rank = job.rank + 1; rank < job.world; ++rank) {
@@ -43,7 +44,7 @@ void accept_higher_ranks(const JobEnvironment& job, Doorkeeper& doorkeeper, std:
     std::vector<pollfd> entries;
     const int wait_ms = doorkeeper.watch(entries);
     ::poll(entries.data(), entries.size(), std::min(wait_ms, deadline.left_ms()));
-    doorkeeper.serve([&](Fd socket, int rank, int world) {
+    doorkeeper.serve([&](net::Fd socket, int rank, int world) {
       if (world != job.world || rank <= job.rank || rank >= job.world || peers[rank].socket) {
         log_warn("rank {} dropped a second or misplaced connection of rank {}", job.rank, rank);
         return;
@@ -55,16 +56,17 @@ void accept_higher_ranks(const JobEnvironment& job, Doorkeeper& doorkeeper, std:
 
 }  // namespace
 
-std::vector<Peer> connect_mesh(const JobEnvironment& job, Deadline deadline) {
+std::vector<Peer> connect_mesh(const rendezvous::JobEnvironment& job, Deadline deadline) {
   std::vector<Peer> peers(static_cast<size_t>(job.world));
   if (job.world == 1) return peers;
-  Doorkeeper doorkeeper(listen_on({job.bind_address, 0}), job.rank, job.world, job.token);
-  const auto endpoints = meet(job, {job.bind_address, local_endpoint(doorkeeper.listener()).port}, deadline);
+  net::Doorkeeper doorkeeper(net::listen_on({job.bind_address, 0}), job.rank, job.world, job.token);
+  const auto endpoints =
+      rendezvous::meet(job, {job.bind_address, net::local_endpoint(doorkeeper.listener()).port}, deadline);
   for (int rank = 0; rank < job.world; ++rank) peers[rank].endpoint = endpoints[rank];
   for (int rank = 0; rank < job.rank; ++rank) peers[rank].socket = dial(job, rank, endpoints[rank], deadline);
   accept_higher_ranks(job, doorkeeper, peers, deadline);
   for (const Peer& peer : peers) {
-    if (peer.socket) tune_for_messages(peer.socket);
+    if (peer.socket) net::tune_for_messages(peer.socket);
   }
   return peers;
 }

@@ -3,19 +3,19 @@
 
 #include <vector>
 
-#include "entrain/transport/rendezvous.h"
-#include "entrain/transport/tcp/socket.h"
+#include "entrain/net/socket.h"
+#include "entrain/rendezvous/job_environment.h"
 
 namespace entrain::transport {
 
 struct Peer {
-  Fd socket;  // empty for the rank itself
-  Endpoint endpoint;
+  net::Fd socket;  // empty for the rank itself
+  net::Endpoint endpoint;
 };
 
 // Listens on job.bind_address, meets the other ranks at the rendezvous, connects to all lower ranks
 // and accepts all higher ones; the listener is closed on return. In rank order. Throws PeerError
 // naming ranks that are missing or dead, or Error.
-std::vector<Peer> connect_mesh(const JobEnvironment& job, Deadline deadline);
+std::vector<Peer> connect_mesh(const rendezvous::JobEnvironment& job, Deadline deadline);
 
 }  // namespace entrain::transport

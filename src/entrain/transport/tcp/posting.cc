@@ -13,7 +13,7 @@ TcpRank::TcpRank(int rank, std::vector<Peer> peers, double shape_gbit)
       queues_(peers.size()),
       ingress_(shape_gbit),
       egress_(shape_gbit) {
-  doorbell_->eventfd = Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  doorbell_->eventfd = net::Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!epoll_ || !doorbell_->eventfd) fail_errno("cannot create an epoll instance");
   epoll_event event{.events = EPOLLIN, .data = {.ptr = nullptr}};
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, doorbell_->eventfd.get(), &event);

@@ -48,7 +48,7 @@ class TcpRank final : public ThreadedRank {
 
     TcpRank& owner;
     int peer;
-    Fd socket;            // empty: over
+    net::Fd socket;       // empty: over
     std::string name;     // "rank 2 (10.0.0.3:4411)"
     uint32_t events = 0;  // asked of epoll
 
@@ -108,10 +108,10 @@ class TcpRank final : public ThreadedRank {
   // Ends the I/O thread's sleep; lives on while somebody is about to do so.
   struct Doorbell final : Sleeper {
     void wake() override;
-    Fd eventfd;
+    net::Fd eventfd;
   };
 
-  Fd epoll_;
+  net::Fd epoll_;
   const std::shared_ptr<Doorbell> doorbell_ = std::make_shared<Doorbell>();
   // By peer; key: priority, equal keys stay in order. Guarded by mutex_.
   std::vector<std::multimap<int, OutFrame>> queues_;

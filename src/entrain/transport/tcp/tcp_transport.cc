@@ -6,7 +6,7 @@
 
 namespace entrain::transport {
 
-std::unique_ptr<Transport> connect_tcp(const JobEnvironment& job, Deadline deadline) {
+std::unique_ptr<Transport> connect_tcp(const rendezvous::JobEnvironment& job, Deadline deadline) {
   if (job.world < 1) bad_input("the world is {}: it must be at least 1 rank", job.world);
   if (job.rank < 0 || job.rank >= job.world) {
     bad_input("the rank is {}: it must be from 0 to {}", job.rank, job.world - 1);

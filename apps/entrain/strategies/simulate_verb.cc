@@ -1,0 +1,194 @@
+// entrain simulate: strategies side by side in the event simulation, and their timelines as a trace.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "entrain/base/files.h"
+#include "entrain/base/units.h"
+#include "entrain/plan/link_bound.h"
+#include "entrain/simulator/analytic/event_simulation.h"
+#include "entrain/strategy/builders/registry.h"
+#include "strategies/subject.h"
+#include "verbs.h"
+
+namespace entrain::app::simulate_verb {
+namespace {
+
+using nlohmann::json;
+
+struct Command {
+  std::vector<std::string> strategies;
+  SubjectOptions subject;
+  std::string trace;
+  bool json = false;
+};
+
+struct Row {
+  std::string name;
+  simulator::Timeline timeline;
+  double link_bound_s;
+  std::optional<double> measured_s;
+};
+
+std::string busiest(const simulator::Estimate& e, const cluster::Cluster& cluster) {
+  static constexpr const char* kKinds[] = {"link, sending", "link, receiving", "engine"};
+  if (e.busiest_s <= 0) return "none";
+  return fmt::format("{} {}", cluster.hosts[e.busiest_host].address,
+                     kKinds[static_cast<int>(e.busiest_kind)]);
+}
+
+// The trace event format that Perfetto and chrome://tracing read: a strategy is a process, a track a thread.
+// Spans of one thread must not overlap, so a track gets as many lanes as it needs.
+class Trace {
+ public:
+  void add(const Row& row) {
+    ++process_;
+    name("process_name", process_, 0, row.name);
+    lanes_.clear();
+    next_lane_ = 0;
+    std::vector<simulator::Span> spans = row.timeline.spans;
+    for (simulator::Span span : row.timeline.critical_path) {
+      span.name = span.track + ": " + span.name;
+      span.track = "critical path";
+      spans.push_back(std::move(span));
+    }
+    std::stable_sort(spans.begin(), spans.end(),
+                     [](const auto& a, const auto& b) { return a.begin < b.begin; });
+    for (const auto& span : spans) {
+      events_.push_back({{"ph", "X"},
+                         {"name", span.name},
+                         {"pid", process_},
+                         {"tid", lane_for(span)},
+                         {"ts", span.begin * 1e6},
+                         {"dur", (span.end - span.begin) * 1e6}});
+    }
+  }
+  std::string document() const { return json{{"traceEvents", events_}, {"displayTimeUnit", "ms"}}.dump(); }
+
+ private:
+  struct Lane {
+    int thread;
+    double free_from;
+  };
+
+  int lane_for(const simulator::Span& span) {
+    auto& lanes = lanes_[span.track];
+    for (Lane& lane : lanes) {
+      if (lane.free_from > span.begin + 1e-12) continue;
+      lane.free_from = span.end;
+      return lane.thread;
+    }
+    lanes.push_back({++next_lane_, span.end});
+    name("thread_name", process_, next_lane_, span.track);
+    return next_lane_;
+  }
+  void name(const char* what, int process, int thread, const std::string& text) {
+    events_.push_back(
+        {{"ph", "M"}, {"name", what}, {"pid", process}, {"tid", thread}, {"args", {{"name", text}}}});
+  }
+
+  json events_ = json::array();
+  int process_ = 0, next_lane_ = 0;
+  std::map<std::string, std::vector<Lane>> lanes_;  // of this process, by track
+};
+
+std::vector<Row> simulate(const Command& command, const Subject& subject) {
+  const simulator::EventSimulation simulation(subject.graph, subject.cluster, subject.calibration);
+  std::vector<Row> rows;
+  for (const std::string& text : command.strategies) {
+    const NamedStrategy found = find_strategy(text, subject);
+    const auto plan = plan::make_plan(found.strategy, subject.graph, subject.cluster);
+    rows.push_back({text, simulation.timeline(found.strategy),
+                    plan::link_bound(plan, subject.graph, subject.cluster).seconds, found.measured_s});
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    return a.timeline.estimate.seconds < b.timeline.estimate.seconds;
+  });
+  return rows;
+}
+
+json to_json(const std::vector<Row>& rows, const Subject& subject, double best_bound) {
+  json list = json::array();
+  for (const Row& row : rows) {
+    const auto& e = row.timeline.estimate;
+    list.push_back({{"strategy", row.name},
+                    {"seconds", e.seconds},
+                    {"compute_s", e.compute},
+                    {"exposed_s", e.exposed},
+                    {"link_bound_s", row.link_bound_s},
+                    {"busiest", busiest(e, subject.cluster)},
+                    {"busiest_s", e.busiest_s},
+                    {"messages", e.messages},
+                    {"measured_s", row.measured_s ? json(*row.measured_s) : json()}});
+  }
+  return {{"model", subject.graph.model},
+          {"cluster", subject.cluster.name},
+          {"calibration", subject.calibrated},
+          {"link_bound_best_s", best_bound},
+          {"strategies", list}};
+}
+
+// Ranks of one host have no link to wait for.
+std::string bound_text(double seconds) { return seconds > 0 ? format_seconds(seconds) : "none"; }
+
+void print_table(const std::vector<Row>& rows, const Subject& subject, double best_bound) {
+  fmt::print(
+      "{} on {}, batch {} per rank: simulated, best first; compute {}, best link bound uncompressed {}; "
+      "calibration: {}\n",
+      subject.graph.model, subject.cluster.name, subject.graph.batch_size,
+      format_seconds(rows.front().timeline.estimate.compute), bound_text(best_bound), subject.calibrated);
+  size_t width = 8;
+  for (const Row& row : rows) width = std::max(width, row.name.size());
+  fmt::print("{:<{}} {:>10} {:>10} {:>10} {:>8}  {}\n", "strategy", width, "step", "exposed", "link bound",
+             "messages", "busiest");
+  for (const Row& row : rows) {
+    const auto& e = row.timeline.estimate;
+    fmt::print("{:<{}} {:>10} {:>10} {:>10} {:>8}  {} ({}){}\n", row.name, width, format_seconds(e.seconds),
+               format_seconds(e.exposed), bound_text(row.link_bound_s), e.messages,
+               busiest(e, subject.cluster), format_seconds(e.busiest_s),
+               row.measured_s ? fmt::format(", measured {}", format_seconds(*row.measured_s)) : "");
+  }
+}
+
+int run(Command& command) {
+  if (command.strategies.empty()) command.strategies = strategy::names();
+  check_subject(command.subject, command.strategies);
+  const Subject subject = load_subject(command.subject);
+  const std::vector<Row> rows = simulate(command, subject);
+  if (!command.trace.empty()) {
+    Trace trace;
+    for (const Row& row : rows) trace.add(row);
+    write_file_atomically(command.trace, trace.document());
+    fmt::print(stderr, "written to {}; open it in Perfetto (ui.perfetto.dev) or chrome://tracing\n",
+               command.trace);
+  }
+  const double best_bound = plan::best_link_bound(subject.graph, subject.cluster);
+  if (command.json) {
+    fmt::print("{}\n", to_json(rows, subject, best_bound).dump(2));
+  } else {
+    print_table(rows, subject, best_bound);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_simulate(CLI::App& app, Action& action) {
+  auto* verb = app.add_subcommand("simulate", "Simulate a step under several strategies, without running it");
+  auto c = std::make_shared<Command>();
+  verb->add_option("strategy", c->strategies,
+                   "Builders, strategy files, or trial:N of --data (default: all builders)");
+  add_subject_options(*verb, c->subject);
+  verb->add_option("--trace", c->trace, "Write the timelines there, for Perfetto or chrome://tracing");
+  verb->add_flag("--json", c->json, "One JSON document on stdout");
+  verb->footer(
+      "Examples:\n"
+      "  entrain simulate --model vgg16-32 --cluster lab:1x10gbit+3x1gbit\n"
+      "  entrain simulate ps best.json --graph g.json --cluster cluster.yml --trace trace.json");
+  verb->callback([c, &action] { action = [c] { return run(*c); }; });
+}
+
+}  // namespace entrain::app::simulate_verb

@@ -1,0 +1,288 @@
+// entrain tune: searches for the fastest strategy with real trials, and compares it with every builder.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "entrain/base/error.h"
+#include "entrain/base/files.h"
+#include "entrain/base/progress.h"
+#include "entrain/base/units.h"
+#include "entrain/models/registry.h"
+#include "entrain/rendezvous/launch_environment.h"
+#include "entrain/simulator/learned/registry.h"
+#include "entrain/strategy/builders/registry.h"
+#include "entrain/strategy/stored.h"
+#include "entrain/strategy/tuned_for.h"
+#include "entrain/transport/mpi/mpi_transport.h"
+#include "entrain/trials/standing_runner.h"
+#include "entrain/tuner/recalibrate.h"
+#include "entrain/tuner/tuner.h"
+#include "host_flags.h"
+#include "rank_verb.h"
+#include "strategies/tune_report.h"
+#include "usage.h"
+#include "verbs.h"
+
+namespace entrain::app::tune_verb {
+namespace {
+
+namespace fs = std::filesystem;
+
+volatile std::sig_atomic_t interrupted = 0;  // the signal
+
+struct Command {
+  StandingOptions job;
+  std::string cluster;
+  fs::path out, resume;
+  tuner::TuneOptions tune;
+  std::string mode = "own";
+  std::vector<std::string> compressors;  // own mode's space has these too
+  double iterations = 1e6;               // of the job that money is worked out for
+  double timeout_s = 120;
+  bool json = false;
+  MeasureOptions measure;
+  RemoteOptions remote;
+
+  fs::path log() const { return out / "trials.jsonl"; }
+  fs::path running() const { return out / "running.jsonl"; }  // the trial under way
+};
+
+// Writes down which trial is under way, so that one that takes the job down with it is known.
+class Noted final : public tuner::TrialRunner {
+ public:
+  Noted(tuner::TrialRunner& runner, fs::path path, std::string domain, const int& number)
+      : runner_(runner), path_(std::move(path)), domain_(std::move(domain)), number_(number) {}
+
+  tuner::Measured run(const strategy::Strategy& strategy, double deadline_s) override {
+    dataset::Trial trial;
+    trial.number = number_;
+    trial.strategy = strategy;
+    fs::remove(path_);
+    dataset::TrialLog(path_).append(domain_, trial);
+    auto measured = runner_.run(strategy, deadline_s);
+    fs::remove(path_);
+    return measured;
+  }
+
+ private:
+  tuner::TrialRunner& runner_;
+  fs::path path_;
+  std::string domain_;
+  const int& number_;
+};
+
+// The domain of an earlier run with its trials, or a new one.
+dataset::Domain open_domain(const Command& command, const Context& context, const graph::Graph& graph) {
+  dataset::Domain domain;
+  domain.name = dataset::domain_name(command.job.model, command.cluster, command.job.batch_size);
+  domain.graph = graph;
+  domain.cluster = context.cluster;
+  domain.settings = {command.job.batch_size, command.job.compute == "real" ? "real" : "replay", "",
+                     command.job.seed};
+  if (!fs::exists(command.log()) || fs::file_size(command.log()) == 0) return domain;
+  dataset::Dataset before = dataset::load(command.log());
+  const auto* found = before.find(domain.name);
+  if (found == nullptr) {
+    bad_input("{}: holds trials of {}, not of {}", command.log().string(),
+              before.domains.empty() ? "nothing" : before.domains.front().name, domain.name);
+  }
+  dataset::check_continues(*found, domain.settings);
+  return *found;
+}
+
+std::string note(const tuner::TuneProgress& p) {
+  using Phase = tuner::TuneProgress::Phase;
+  if (p.phase == Phase::kConfirm) return "final round";
+  if (p.best_s <= 0 || p.phase == Phase::kBuilders) return "builders";
+  return fmt::format("best {}, {:.2f}x the best builder, hit rate {:.0f}%", format_seconds(p.best_s),
+                     p.speedup, 100 * p.hit_rate);
+}
+
+tuner::TuneResult search(const Command& command, const dataset::Domain& domain, StandingJob& job) {
+  dataset::TrialLog log(command.log());
+  log.begin(domain);
+  StandingRunner standing(job, command.measure);
+  int number = static_cast<int>(domain.trials.size());
+  Noted runner(standing, command.running(), domain.name, number);
+  tuner::Guide guide;
+  guide.remake = tuner::recalibrating(domain.graph, domain.cluster);
+  std::unique_ptr<simulator::Ranker> ranker;
+  if (command.tune.search.mode == tuner::Mode::kPublished) {
+    ranker = simulator::make_ranker("rnn");
+    guide.ranker = ranker.get();
+  }
+  std::unique_ptr<Progress> bar;
+  tuner::TuneOptions options = command.tune;
+  options.reference = kReference;
+  options.stop = [] { return interrupted != 0; };
+  return tuner::tune(domain, runner, log, guide, options, [&](const tuner::TuneProgress& p) {
+    if (!bar) bar = std::make_unique<Progress>("trial", p.total);
+    bar->update(p.done, note(p));
+    number = p.done;
+  });
+}
+
+void run_rank_0(const Command& command, Context& context) {
+  StandingJob job(context, command.job);
+  dataset::Domain domain = open_domain(command, context, job.graph());
+  const tuner::TuneResult result = search(command, domain, job);
+  strategy::save_tuned(result.best,
+                       strategy::tuned_for(command.job.model, command.job.batch_size, context.cluster),
+                       command.out / "best.json");
+  domain.trials = dataset::load(command.log()).find(domain.name)->trials;
+  const auto json = tune_report(result, domain,
+                                {command.job.model, command.cluster, command.mode, command.job.batch_size,
+                                 command.iterations, command.out / "best.json", interrupted != 0});
+  write_file_atomically(command.out / "result.json", json.dump(2) + "\n");
+  if (command.json) {
+    fmt::print("{}\n", json.dump(2));
+  } else {
+    fmt::print("{}", tune_text(json));
+  }
+}
+
+int run_ranks(const Command& command) {
+  return run_on_ranks(command.cluster, command.timeout_s, command.remote, [&](Context& context) {
+    std::signal(SIGINT, [](int signal) { interrupted = signal; });
+    std::signal(SIGTERM, [](int signal) { interrupted = signal; });
+    if (context.rank() == 0) {
+      run_rank_0(command, context);
+    } else {
+      StandingJob(context, command.job).follow();
+    }
+    return code_after(interrupted);
+  });
+}
+
+// What can be told before ranks are started.
+void check_input(const Command& command) {
+  models::make_model(command.job.model, 0);
+  check_compute(command.job.compute);
+}
+
+void check_output(const Command& command) {
+  const bool exists = fs::exists(command.log());
+  if (command.resume.empty() && exists) {
+    bad_input("--out {}: holds the trials of another tune; give --resume {} or another folder",
+              command.out.string(), command.out.string());
+  }
+  if (!command.resume.empty() && !exists) bad_input("--resume {}: no trials there", command.out.string());
+  make_folders(command.out);
+  fs::remove(command.running());
+}
+
+// A trial that took the whole job with it is recorded as failed. False: none was under way.
+bool record_breakdown(const Command& command) {
+  if (!fs::exists(command.running()) || !fs::exists(command.log())) return false;
+  const auto json = nlohmann::json::parse(read_file(command.running()), nullptr, false);
+  fs::remove(command.running());
+  if (json.is_discarded()) return false;
+  dataset::Trial trial;
+  trial.number = json["trial"].get<int>();
+  const dataset::Dataset logged = dataset::load(command.log());
+  const auto* domain =
+      logged.find(dataset::domain_name(command.job.model, command.cluster, command.job.batch_size));
+  const bool recorded =
+      domain != nullptr && !domain->trials.empty() && domain->trials.back().number >= trial.number;
+  if (recorded) return true;  // an error, which a rank has lived to write down
+  trial.strategy = strategy::from_json(json["strategy"].dump());
+  trial.status = dataset::Status::kFailed;
+  trial.error = "the job ended during this trial";
+  const auto builders = strategy::names();
+  const bool built = std::find(builders.begin(), builders.end(), trial.strategy.id) != builders.end();
+  trial.origin = built ? tuner::kBuilderOrigin : "proposed";
+  dataset::TrialLog(command.log())
+      .append(dataset::domain_name(command.job.model, command.cluster, command.job.batch_size), trial);
+  return true;
+}
+
+int run(Command& command) {
+  command.tune.search.mode = tuner::mode_from(command.mode);
+  command.tune.search.sampler.compressors.clear();
+  if (!command.compressors.empty() && (command.mode == "published" || command.mode == "random-published")) {
+    bad_input("--compress with --mode {}: its space has no compressors; allowed: own, random", command.mode);
+  }
+  for (const auto& text : command.compressors) {
+    command.tune.search.sampler.compressors.push_back(strategy::parse_compression(text));
+  }
+  command.tune.search.seed = command.job.seed;
+  if (!command.resume.empty()) command.out = command.resume;
+  if (checks_input(command.cluster)) check_input(command);
+  const bool trials_here = checks_output(command.cluster);
+  if (trials_here) check_output(command);
+  // Only the process that starts all ranks, and finds the trials on its own host, starts them anew.
+  if (rendezvous::launch_environment(transport::mpi_available).is_rank() || !trials_here)
+    return run_ranks(command);
+  constexpr int kMostBreakdowns = 3;
+  for (int breakdowns = 0;; ++breakdowns) {
+    const int code = run_ranks(command);
+    if (code != 1 || breakdowns == kMostBreakdowns || !record_breakdown(command)) return code;
+    fmt::print(stderr, "{}entrain: a trial ended the job; it is recorded as failed and the tune goes on\n",
+               before_stderr_line());
+  }
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app, Action& action) {
+  auto* verb = app.add_subcommand("tune", "Find the fastest strategy for a model on a cluster");
+  auto c = std::make_shared<Command>();
+  c->out = "tune";
+  verb->add_option("--model", c->job.model,
+                   "Model of the zoo (see entrain graph --list), or a TorchScript file NAME.pt")
+      ->required();
+  verb->add_option("--cluster", c->cluster, "local:4, lab:4x1gbit, cluster.yml, hostfile")->required();
+  verb->add_option("--trials", c->tune.trials, "Strategies to try; builders and the final round come on top")
+      ->check(positive())
+      ->capture_default_str();
+  verb->add_option("--minutes", c->tune.minutes,
+                   "Stop searching after this many minutes; 0: when all trials are done")
+      ->check(not_negative());
+  verb->add_option("--mode", c->mode,
+                   "own; published (AutoSync); random (AutoSync without simulator); random-published")
+      ->capture_default_str();
+  verb->add_option(
+          "--compress", c->compressors,
+          "Also try strategies that compress gradients, which changes the update: fp16, fp16-ef, bf16, "
+          "powersgd[:RANK], topk[:SHARE]; several may be given")
+      ->delimiter(',');
+  verb->add_option("--batch-size", c->job.batch_size,
+                   "Examples per rank, as in the job that will use the strategy")
+      ->check(positive())
+      ->capture_default_str();
+  verb->add_option("--compute", c->job.compute, "real, or replay:FILE (entrain graph --profile-out FILE)")
+      ->capture_default_str();
+  verb->add_option("--steps", c->measure.least, "Least measured steps of a trial")
+      ->check(positive())
+      ->capture_default_str();
+  verb->add_option("--most-steps", c->measure.most, "Most, while short steps are not steady")
+      ->check(positive())
+      ->capture_default_str();
+  verb->add_option("--seed", c->job.seed, "Seed of parameters, data and search")->capture_default_str();
+  verb->add_option("--out", c->out, "Folder for trials.jsonl, best.json and result.json")
+      ->capture_default_str();
+  verb->add_option("--resume", c->resume, "Go on with the trials in this folder")->excludes("--out");
+  verb->add_option("--iterations", c->iterations, "Of the job that money is worked out for")
+      ->check(positive());
+  verb->add_option("--timeout", c->timeout_s, "Seconds without progress after which a rank is given up")
+      ->check(positive())
+      ->capture_default_str();
+  add_host_options(*verb, c->remote);
+  verb->add_flag("--json", c->json, "One JSON document on stdout");
+  verb->footer(
+      "Time: about 10 steps per trial, at least half a second; 50 trials of bert-small take 1.5 minutes. "
+      "--minutes\n"
+      "limits it. Ctrl-C ends it with what was found so far.\n"
+      "Examples:\n"
+      "  entrain tune --model bert-small --batch-size 2 --cluster lab:1x1gbit+3x100mbit --out bert\n"
+      "  entrain tune --model bert-small --batch-size 2 --cluster lab:1x1gbit+3x100mbit --trials 200 "
+      "--resume bert\n"
+      "  entrain train --model bert-small --batch-size 2 --cluster lab:1x1gbit+3x100mbit --strategy "
+      "bert/best.json");
+  verb->callback([c, &action] { action = [c] { return run(*c); }; });
+}
+
+}  // namespace entrain::app::tune_verb

@@ -1,0 +1,29 @@
+// Asynchronous rules go on without a worker that is lost. A worker whose training has failed (its loss is not
+// finite) must end the job all the same: it tells rank 0, without which the others end.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "entrain/job/context.h"
+
+namespace entrain {
+
+// One per worker; the transport tolerates losses. One thread.
+class Alarm {
+ public:
+  explicit Alarm(Context& context);
+
+  // Why this worker ends; it throws next. Waits until the text is on its way, a few seconds at most.
+  void raise(const std::string& why);
+
+  // Rank 0, between two steps: throws Error with another worker's text, if there is one. Nothing elsewhere.
+  void check() const;
+
+ private:
+  struct Heard;
+  Context& context_;
+  std::shared_ptr<Heard> heard_;
+};
+
+}  // namespace entrain

@@ -1,0 +1,73 @@
+#include "entrain/parallel/replica_sync.h"
+
+#include <algorithm>
+
+#include "entrain/graph/capture.h"
+#include "entrain/plan/plan.h"
+#include "entrain/strategy/builders/registry.h"
+#include "entrain/strategy/stored.h"
+#include "entrain/strategy/validate.h"
+
+namespace entrain {
+namespace {
+
+// A file is for the whole model: this cell takes its own variables' part.
+strategy::Strategy strategy_for(const std::string& name_or_file, const graph::Graph& graph,
+                                const cluster::Cluster& cluster, uint64_t seed) {
+  const strategy::Named named = strategy::parse_name(name_or_file);
+  if (named.is_builder()) return strategy::load_or_build(name_or_file, graph, cluster, seed);
+  strategy::Strategy strategy = strategy::load(named.base);
+  if (named.compression) strategy = strategy::compressed(std::move(strategy), graph, *named.compression);
+  std::erase_if(strategy.variables, [&](const auto& variable) { return graph.find(variable.name) < 0; });
+  strategy::validate(strategy, graph, cluster);
+  return strategy;
+}
+
+}  // namespace
+
+ReplicaSync::ReplicaSync(Context& context, std::vector<int> ranks, std::string strategy, uint64_t seed,
+                         std::vector<std::pair<std::string, torch::Tensor>> named)
+    : context_(context),
+      ranks_(std::move(ranks)),
+      strategy_(std::move(strategy)),
+      seed_(seed),
+      named_(std::move(named)),
+      transport_(*context.transport, ranks_) {}
+
+void ReplicaSync::settle() {
+  graph::Graph graph;
+  std::vector<torch::Tensor> variables;
+  const auto count = static_cast<int>(named_.size());
+  for (int v = 0; v < count; ++v) {
+    const auto& [name, tensor] = named_[v];
+    graph::Variable variable;
+    variable.name = name;
+    variable.shape = tensor.sizes().vec();
+    variable.dtype = graph::dtype_name(name, tensor.scalar_type());
+    variable.sparse = tensor.grad().is_sparse();
+    if (variable.sparse) variable.rows_per_step = tensor.grad()._nnz();
+    variable.ready_order = count - 1 - v;
+    if (v > 0) graph.edges.push_back({v - 1, v});
+    graph.variables.push_back(std::move(variable));
+    variables.push_back(tensor);
+  }
+  const auto cluster = cluster::restricted(context_.cluster, ranks_);
+  const auto strategy = strategy_for(strategy_, graph, cluster, seed_);
+  id_ = strategy.id;
+  engine_ = std::make_unique<sync::Engine>(transport_, context_.job.timeout_s);
+  engine_->set_plan(plan::make_plan(strategy, graph, cluster), graph, variables);
+}
+
+void ReplicaSync::sum(int64_t step) {
+  for (const auto& [name, tensor] : named_) {
+    if (!tensor.grad().defined()) tensor.mutable_grad() = torch::zeros_like(tensor);
+  }
+  if (!engine_) settle();
+  engine_->begin(step);
+  for (size_t v = 0; v < named_.size(); ++v) engine_->ready(v);
+  for (int v = engine_->take_any(); v >= 0; v = engine_->take_any()) {
+    named_[v].second.mutable_grad() = engine_->gradient(static_cast<size_t>(v));
+  }
+}
+
+}  // namespace entrain

@@ -1,0 +1,184 @@
+// Any pipeline computes what the model does without one: loss, gradients, parameters, statistics.
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <numeric>
+
+#include "entrain/base/error.h"
+#include "entrain/layers/batch_norm.h"
+#include "entrain/pipeline/run/pipeline_subjects.h"
+#include "entrain/pipeline/run/rank_pipeline.h"
+#include "entrain/pipeline/run/thread_pipeline.h"
+#include "support/ranks.h"
+
+namespace entrain::pipeline {
+namespace {
+
+// Three steps of a thread pipeline.
+Outcome run_threads(const Subject& subject, const Options& options) {
+  const auto model = subject.make();
+  ThreadPipeline pipeline(model->sequence(), options);
+  torch::optim::SGD optimizer(model->parameters(), kRate);
+  Outcome outcome;
+  for (int step = 0; step < kSteps; ++step) {
+    optimizer.zero_grad();
+    outcome.losses.push_back(pipeline.run(subject.batch.input, subject.batch.target));
+    outcome.gradients = gradients_of(*model);
+    optimizer.step();
+  }
+  outcome.state = state_of(*model);
+  return outcome;
+}
+
+// Puts what belongs to this rank where the whole model has it.
+void collect(const Tensors& own, const Tensors& all, size_t offset, Tensors& into) {
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto same = [&](const torch::Tensor& other) { return other.is_same(all[i]); };
+    if (std::any_of(own.begin(), own.end(), same)) into.at(offset + i) = all[i].detach().clone();
+  }
+}
+
+// The same with each device's cells on a rank of its own, which has a model of its own.
+Outcome run_ranks(const Subject& subject, const Options& options) {
+  std::mutex turn;  // at torch's one generator, from which models are made, and at the outcome
+  Outcome outcome;
+  entrain::testing::run_ranks(options.devices, [&](int, transport::Transport& transport) {
+    torch::set_num_threads(1);
+    std::shared_ptr<models::Model> model;
+    {
+      const std::lock_guard lock(turn);
+      model = subject.make();
+    }
+    std::vector<int> ranks(options.devices);
+    std::iota(ranks.begin(), ranks.end(), 0);
+    RankPipeline pipeline(transport, ranks, model->sequence(), options, 60);
+    torch::optim::SGD optimizer(pipeline.parameters(), kRate);
+    std::vector<double> losses;
+    for (int step = 0; step < kSteps; ++step) {
+      optimizer.zero_grad();
+      losses.push_back(pipeline.run(subject.batch.input, subject.batch.target));
+      pipeline.sum_tied();
+      if (step + 1 < kSteps) optimizer.step();
+    }
+    const std::lock_guard lock(turn);
+    const Tensors parameters = model->parameters(), buffers = model->buffers();
+    outcome.losses = losses;
+    outcome.gradients.resize(parameters.size());
+    outcome.state.resize(parameters.size() + buffers.size());
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      if (parameters[i].grad().defined()) outcome.gradients[i] = parameters[i].grad().clone();
+    }
+    optimizer.step();
+    collect(pipeline.parameters(), parameters, 0, outcome.state);
+    collect(pipeline.buffers(), buffers, parameters.size(), outcome.state);
+  });
+  return outcome;
+}
+
+class Equivalence : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Equivalence, OfThreadsWithEveryScheduleAndRematerialization) {
+  const Subject subject = make_subject(GetParam());
+  for_each_setting(subject, [&](const Options& options, const Outcome& expected) {
+    expect_same(run_threads(subject, options), expected, describe(options));
+  });
+}
+
+TEST_P(Equivalence, OfRanksWithEveryScheduleAndRematerialization) {
+  const Subject subject = make_subject(GetParam());
+  for_each_setting(subject, [&](const Options& options, const Outcome& expected) {
+    expect_same(run_ranks(subject, options), expected, describe(options));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Equivalence, ::testing::ValuesIn(subject_names()),
+                         [](const auto& made) { return made.param; });
+
+TEST(EquivalenceOfAll, WithTheWholeBatchAtOnceWhereNoLayerMixesExamples) {
+  for (const std::string name : {"mlp", "transformer_without_dropout"}) {
+    const Subject subject = make_subject(name);
+    const Outcome whole = reference(subject, 1);
+    Options options = options_for(subject, 3, 5, "1f1b", Remat::kAlways);
+    expect_same(run_threads(subject, options), whole, name);
+  }
+}
+
+// Values and gradients cross borders in the type they have. Sums of bfloat16 depend on their order, so those
+// are compared with one micro-batch only.
+TEST(EquivalenceOfAll, WithLayersOfAnotherTypeInTheMiddle) {
+  for (const auto& [name, micro_batches] : {std::pair{"mlp_with_doubles", 5}, {"mlp_with_bfloat16", 1}}) {
+    const Subject subject = make_subject(name);
+    const Outcome expected = reference(subject, micro_batches);
+    for (const int devices : {2, 3, 8}) {
+      for (const Remat remat : {Remat::kNever, Remat::kAlways}) {
+        const Options options = options_for(subject, devices, micro_batches, "1f1b", remat);
+        expect_same(run_threads(subject, options), expected, fmt::format("{}: {}", name, describe(options)));
+        expect_same(run_ranks(subject, options), expected, fmt::format("{}: {}", name, describe(options)));
+      }
+    }
+  }
+}
+
+TEST(ThreadPipeline, AnErrorInOneCellEndsTheStepAndTheNextOneWorks) {
+  const Subject subject = make_subject("mlp");
+  const auto model = subject.make();
+  auto sequence = model->sequence();
+  bool broken = true;
+  const auto forward = sequence.layers[9].forward;
+  sequence.layers[9].forward = [&](const torch::Tensor& x, layers::Skips& skips) {
+    if (broken) throw Error("layer 9 is broken");
+    return forward(x, skips);
+  };
+  ThreadPipeline pipeline(sequence, options_for(subject, 4, 8, "1f1b", Remat::kNever));
+  try {
+    pipeline.run(subject.batch.input, subject.batch.target);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "layer 9 is broken");
+  }
+  broken = false;
+  EXPECT_TRUE(std::isfinite(pipeline.run(subject.batch.input, subject.batch.target)));
+}
+
+TEST(ThreadPipeline, TorchsOwnDropoutIsReplayedToo) {
+  const auto run = [](Remat remat, int devices) {
+    torch::manual_seed(5);
+    torch::nn::Sequential modules(torch::nn::Linear(8, 32), torch::nn::Dropout(0.5),
+                                  torch::nn::Linear(32, 32), torch::nn::Dropout(0.5),
+                                  torch::nn::Linear(32, 1));
+    const layers::Sequence sequence{layers::layers_of(modules), [](const auto& y, const auto& target) {
+                                      return torch::mse_loss(y, target);
+                                    }};
+    Options options;
+    options.devices = devices;
+    options.balance = devices == 1 ? std::vector<int>{5} : std::vector<int>{2, 3};
+    options.micro_batches = 4;
+    options.remat = remat;
+    options.seed = 3;
+    ThreadPipeline pipeline(sequence, options);
+    const auto x = torch::arange(64.0).view({8, 8}) / 64;
+    pipeline.run(x, torch::ones({8, 1}));
+    return modules->parameters()[0].grad().clone();
+  };
+  const auto expected = run(Remat::kNever, 1);
+  EXPECT_TRUE(torch::allclose(run(Remat::kAlways, 1), expected, 1e-5, 1e-7));
+  EXPECT_TRUE(torch::allclose(run(Remat::kAlways, 2), expected, 1e-5, 1e-7));
+}
+
+TEST(ThreadPipeline, BadSettingsAreNamed) {
+  const Subject subject = make_subject("mlp");
+  const auto model = subject.make();
+  Options options = options_for(subject, 2, 4, "gpipe", Remat::kNever);
+  options.balance = {1, 1};
+  EXPECT_THROW(ThreadPipeline(model->sequence(), options), InputError);
+  options = options_for(subject, 2, 4, "gpipe", Remat::kNever);
+  options.schedule = "2f2b";
+  EXPECT_THROW(ThreadPipeline(model->sequence(), options), InputError);
+  EXPECT_THROW(ThreadPipeline({}, options_for(subject, 1, 1, "gpipe", Remat::kNever)), InputError);
+  ThreadPipeline pipeline(model->sequence(), options_for(subject, 2, 4, "gpipe", Remat::kNever));
+  EXPECT_THROW(pipeline.run(subject.batch.input.narrow(0, 0, 3), subject.batch.target.narrow(0, 0, 3)),
+               InputError);
+}
+
+}  // namespace
+}  // namespace entrain::pipeline

@@ -1,0 +1,149 @@
+// Finding each other, and who is not let in.
+#include "entrain/rendezvous/server.h"
+
+#include <gmock/gmock.h>
+#include <sys/socket.h>
+
+#include <future>
+
+#include "entrain/base/error.h"
+#include "entrain/net/socket.h"
+#include "entrain/rendezvous/client.h"
+
+namespace entrain::rendezvous {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr const char* kToken = "the job's token";
+
+JobEnvironment job_of(const Server& server, int rank, int world) {
+  JobEnvironment job;
+  job.rank = rank;
+  job.world = world;
+  job.rendezvous = server.endpoint();
+  job.token = kToken;
+  return job;
+}
+
+// Each rank says that it listens here; nobody calls.
+net::Endpoint place_of(int rank) { return {"127.0.0.1", 4000 + rank}; }
+
+// Meets the others on another thread; the future holds the error's text, or "" when it was told where each of
+// them listens.
+std::future<std::string> join(JobEnvironment job, double seconds = 30) {
+  return std::async(std::launch::async, [job, seconds]() -> std::string {
+    try {
+      const auto table = meet(job, place_of(job.rank), Deadline::after(seconds));
+      EXPECT_EQ(table.size(), static_cast<size_t>(job.world));
+      for (size_t rank = 0; rank < table.size(); ++rank) {
+        EXPECT_EQ(table[rank].text(), place_of(static_cast<int>(rank)).text());
+      }
+      return "";
+    } catch (const Error& e) {
+      return e.what();
+    }
+  });
+}
+
+net::Fd stranger(const std::string& endpoint) {
+  std::string error;
+  net::Fd socket =
+      net::connect_to(net::parse_endpoint(endpoint, "test"), "127.0.0.1", Deadline::after(10), error);
+  EXPECT_TRUE(socket) << error;
+  return socket;
+}
+
+TEST(Rendezvous, StrangersDisturbNobody) {
+  const Server server({"127.0.0.1", 0, 3, kToken});
+  const net::Fd silent = stranger(server.endpoint());
+  const net::Fd junk = stranger(server.endpoint());
+  const std::string garbage(100'000, '\xff');
+  ::send(junk.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL);
+  const net::Fd liar = stranger(server.endpoint());  // the right magic, then nonsense sizes and no proof
+  const std::string lie = "entrain1" + std::string(76, '\xff');
+  ::send(liar.get(), lie.data(), lie.size(), MSG_NOSIGNAL);
+  std::vector<net::Fd> crowd;  // more than are ever held unproven
+  for (int i = 0; i < 200; ++i) crowd.push_back(stranger(server.endpoint()));
+  auto impostor = job_of(server, 1, 3);
+  impostor.token = "a guess";
+  EXPECT_THAT(join(impostor).get(), AllOf(HasSubstr("rank 1"), HasSubstr("token")));
+
+  std::vector<std::future<std::string>> ranks;
+  for (int rank = 0; rank < 3; ++rank) ranks.push_back(join(job_of(server, rank, 3)));
+  for (auto& rank : ranks) EXPECT_EQ(rank.get(), "");
+}
+
+TEST(Rendezvous, NamesTheRanksThatDidNotCome) {
+  const Server server({"127.0.0.1", 0, 4, kToken});
+  auto two = join(job_of(server, 2, 4), 4.0);
+  EXPECT_THAT(join(job_of(server, 0, 4), 2.0).get(), AllOf(HasSubstr("rank 0"), HasSubstr("for ranks 1, 3")));
+  EXPECT_THAT(two.get(), HasSubstr("for ranks 0, 1, 3"));  // rank 0 has given up by then
+}
+
+TEST(Rendezvous, AnotherWorldSizeFailsAllAndNamesBoth) {
+  const Server server({"127.0.0.1", 0, 3, kToken});
+  auto zero = join(job_of(server, 0, 3));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_THAT(join(job_of(server, 1, 5)).get(), AllOf(HasSubstr("5"), HasSubstr("3"), HasSubstr("rank 1")));
+  EXPECT_THAT(zero.get(), AllOf(HasSubstr("5"), HasSubstr("3"), HasSubstr("rank 1")));
+}
+
+TEST(Rendezvous, ARankThatComesTwiceFailsAll) {
+  const Server server({"127.0.0.1", 0, 3, kToken});
+  std::vector<std::future<std::string>> ranks;
+  for (const int rank : {0, 1, 1}) ranks.push_back(join(job_of(server, rank, 3)));
+  for (auto& rank : ranks) EXPECT_THAT(rank.get(), HasSubstr("two processes came as rank 1"));
+}
+
+TEST(Rendezvous, AbortReachesWhoWaitsAndWhoComesLater) {
+  Server server({"127.0.0.1", 0, 3, kToken});
+  auto zero = join(job_of(server, 0, 3));
+  server.abort("rank 2 exited with status 139");
+  EXPECT_THAT(zero.get(), HasSubstr("rank 2 exited with status 139"));
+  EXPECT_THAT(join(job_of(server, 1, 3)).get(), HasSubstr("rank 2 exited with status 139"));
+}
+
+TEST(Rendezvous, ARankMayComeBeforeTheServer) {
+  std::string endpoint;
+  {
+    const Server earlier({"127.0.0.1", 0, 1, kToken});
+    endpoint = earlier.endpoint();
+  }
+  JobEnvironment job;
+  job.world = 2;
+  job.token = kToken;
+  job.rendezvous = endpoint;
+  auto zero = join(job);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const Server server({"127.0.0.1", net::parse_endpoint(endpoint, "test").port, 2, kToken});
+  auto one = join(job_of(server, 1, 2));
+  EXPECT_EQ(zero.get(), "");
+  EXPECT_EQ(one.get(), "");
+}
+
+TEST(Rendezvous, APortInUseIsNamed) {
+  const Server server({"127.0.0.1", 0, 2, kToken});
+  const net::Endpoint taken = net::parse_endpoint(server.endpoint(), "test");
+  try {
+    const Server second({"127.0.0.1", taken.port, 2, kToken});
+    FAIL() << "two servers on one port";
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr(server.endpoint()));
+  }
+}
+
+TEST(Rendezvous, AnUnreachableServerIsNamed) {
+  JobEnvironment job;
+  job.world = 2;
+  job.token = kToken;
+  {
+    const Server earlier({"127.0.0.1", 0, 1, kToken});
+    job.rendezvous = earlier.endpoint();
+  }
+  EXPECT_THAT(join(job, 0.3).get(), HasSubstr(job.rendezvous));
+}
+
+}  // namespace
+}  // namespace entrain::rendezvous

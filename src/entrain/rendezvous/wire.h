@@ -1,0 +1,38 @@
+// What a rank and the rendezvous say to each other once the token is proven.
+//
+//   rank:    registration   its address and port, fixed size
+//   server:  notice*        {kind, a rank, size}, then `size` bytes
+#pragma once
+
+#include <cstring>
+#include <string>
+
+#include "entrain/net/socket.h"
+#include "entrain/net/wire.h"
+
+namespace entrain::rendezvous {
+
+constexpr size_t kAddressSize = 64;
+constexpr size_t kEntrySize = kAddressSize + 4;
+constexpr size_t kNoticeHeaderSize = 12;
+constexpr size_t kMaxReason = 4096;
+
+enum class Notice : uint32_t {
+  kWaiting = 1,  // text: the ranks that have not come yet; rank: the first of them
+  kTable = 2,    // world entries in rank order
+  kFailed = 3,   // text: why there will be no job
+};
+
+inline std::string encode_entry(const net::Endpoint& endpoint) {
+  std::string entry = endpoint.address.substr(0, kAddressSize - 1);
+  entry.resize(kAddressSize, '\0');
+  net::put_u32(entry, static_cast<uint32_t>(endpoint.port));
+  return entry;
+}
+
+inline net::Endpoint decode_entry(const char* entry) {
+  return {std::string(entry, ::strnlen(entry, kAddressSize)),
+          static_cast<int>(net::get_u32(entry + kAddressSize) & 0xffff)};
+}
+
+}  // namespace entrain::rendezvous

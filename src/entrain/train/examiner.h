@@ -1,0 +1,43 @@
+// Tests parameters on held-out data, beside the model that trains.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <memory>
+#include <string>
+
+#include "entrain/data/data.h"
+#include "entrain/models/model.h"
+
+namespace entrain {
+
+class Examiner {
+ public:
+  struct Verdict {
+    double loss = 0;    // mean over examples
+    double error = -1;  // share got wrong; < 0: no classifier
+  };
+
+  // Makes a second model of that name. `data` outlives it.
+  Examiner(const std::string& model, torch::Device device, Data& data);
+
+  bool has_batch_norm() const { return has_batch_norm_; }
+
+  // `parameters`: all, one after the other (see optim/worker.h). Batch norm's statistics are recomputed from
+  // `batches` training batches from `position` on; `batches` 0: taken from `buffers`, in the model's order.
+  Verdict examine(const torch::Tensor& parameters, int64_t batches, int64_t position,
+                  const std::vector<torch::Tensor>& buffers);
+  // The same for a model's parameters() as they are, on any device.
+  Verdict examine(const std::vector<torch::Tensor>& parameters, int64_t batches, int64_t position,
+                  const std::vector<torch::Tensor>& buffers);
+
+ private:
+  void recompute_statistics(int64_t batches, int64_t position);
+
+  std::shared_ptr<models::Model> model_;
+  torch::Tensor x_;  // model_'s parameters
+  Data& data_;
+  bool has_batch_norm_ = false;
+};
+
+}  // namespace entrain

@@ -1,0 +1,11 @@
+// Hogwild: threads of one process train one set of parameters without locks.
+#pragma once
+
+#include "entrain/train/train.h"
+
+namespace entrain {
+
+// Requires: a job of one rank; throws InputError otherwise. --steps counts each thread's.
+TrainReport train_hogwild(Context& context, const TrainOptions& options);
+
+}  // namespace entrain

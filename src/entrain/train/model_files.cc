@@ -1,0 +1,29 @@
+#include "entrain/train/model_files.h"
+
+#include "entrain/base/error.h"
+#include "entrain/checkpoint/state_dict.h"
+#include "entrain/models/registry.h"
+#include "entrain/models/script.h"
+
+namespace entrain {
+
+std::shared_ptr<models::Model> initial_model(const TrainOptions& options) {
+  auto model = models::make_model(options.model, options.seed);
+  if (!options.init.empty()) load_state_dict(*model, options.init);
+  return model;
+}
+
+void save_results(const models::Model& model, const TrainOptions& options) {
+  if (!options.save.empty()) save_state_dict(model, options.save);
+  if (!options.save_model.empty()) models::save_script(model, options.save_model);
+}
+
+bool is_tested(const TrainOptions& options, const Data& data) {
+  if (options.test_every == 0 && options.data.empty()) return false;
+  if (data.test_batches() > 0) return true;
+  if (options.test_every == 0) return false;
+  bad_input("`test_every` {}: `data` {} has no held-out examples (tensors test_NAME)", options.test_every,
+            options.data);
+}
+
+}  // namespace entrain

@@ -1,0 +1,23 @@
+// What every training job starts from and leaves behind, and whether it is tested.
+#pragma once
+
+#include <memory>
+
+#include "entrain/data/data.h"
+#include "entrain/models/model.h"
+#include "entrain/train/train.h"
+
+namespace entrain {
+
+// The model of options.model, with the parameters and buffers of options.init if there is one. On the CPU.
+// Throws InputError (see models::make_model and load_state_dict).
+std::shared_ptr<models::Model> initial_model(const TrainOptions& options);
+
+// Writes options.save and options.save_model, where given. Call it on rank 0.
+void save_results(const models::Model& model, const TrainOptions& options);
+
+// Whether the job tests: it was asked to, or there are held-out examples. Throws InputError when it was asked
+// to and there are none.
+bool is_tested(const TrainOptions& options, const Data& data);
+
+}  // namespace entrain

@@ -1,0 +1,316 @@
+#include "entrain/train/train.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "entrain/base/error.h"
+#include "entrain/base/json_number.h"
+#include "entrain/base/log.h"
+#include "entrain/base/quantile.h"
+#include "entrain/base/units.h"
+#include "entrain/checkpoint/checkpoint.h"
+#include "entrain/collective/cast.h"
+#include "entrain/data/data.h"
+#include "entrain/job/agreement.h"
+#include "entrain/job/control.h"
+#include "entrain/job/step_control.h"
+#include "entrain/models/script.h"
+#include "entrain/optim/base.h"
+#include "entrain/parallel/device.h"
+#include "entrain/parallel/distributed.h"
+#include "entrain/parallel/server.h"
+#include "entrain/strategy/builders/registry.h"
+#include "entrain/train/apart.h"
+#include "entrain/train/examiner.h"
+#include "entrain/train/hogwild_training.h"
+#include "entrain/train/job_settings.h"
+#include "entrain/train/loop.h"
+#include "entrain/train/metrics.h"
+#include "entrain/train/model_files.h"
+#include "entrain/train/pipelined.h"
+#include "entrain/train/step_guard.h"
+#include "entrain/train/steps.h"
+#include "entrain/transport/control_tags.h"
+
+namespace entrain {
+namespace {
+
+DataOptions data_options(const Context& context, const TrainOptions& options, torch::Device device) {
+  const std::vector<int> workers = context.cluster.worker_ranks();
+  const auto worker =
+      static_cast<int>(std::find(workers.begin(), workers.end(), context.rank()) - workers.begin());
+  return {options.batch_size, options.seed, worker, context.workers(), true, device};
+}
+
+std::shared_ptr<models::Model> model_on(torch::Device device, const TrainOptions& options) {
+  auto model = initial_model(options);
+  model->to(device);
+  return model;
+}
+
+// One worker's run.
+class Training final : public Run {
+ public:
+  Training(Context& context, const TrainOptions& options)
+      : context_(context),
+        options_(options),
+        device_(device_of(context, options.device)),
+        model_(model_on(device_, options)),
+        optimizer_(optim::make_base(options.optimizer, model_->parameters(), 0, 1)),
+        data_(open_data(options.data, *model_, data_options(context, options, device_))),
+        guard_(context.rank(), options.on_nonfinite, *model_),
+        metrics_(context, options.out),
+        control_(context) {
+    resume();
+    distributed_ =
+        distribute(context, *model_, *optimizer_,
+                   {.strategy = options.strategy,
+                    .seed = options.seed,
+                    .overlap_forward = options.overlap_forward && !models::is_script(options.model),
+                    .clip_norm = options.optimizer.clip_norm,
+                    .on_nonfinite = options.on_nonfinite,
+                    .first_step = resumed_ ? resumed_->step : 0});
+    restore_rng();
+    tested_ = is_tested(options, *data_);
+    if (context.rank() == 0 && tested_) {
+      examiner_ = std::make_unique<Examiner>(options.model, device_, *data_);
+    }
+    warmup_ = warmup_steps(steps_left(first_step(), options.steps));
+  }
+
+  int64_t first_step() const { return resumed_ ? resumed_->step : 0; }
+
+  bool stops_before(int64_t step, bool enough) override;
+  double make(int64_t step, const TrainingClock& clock) override;
+  void complete() override { distributed_->finish(); }
+  std::optional<Test> test(int64_t step, TrainingClock& clock) override;
+  void save(int64_t step, bool last) override;
+  void finish(TrainReport& report) override;
+
+ private:
+  void resume();
+  void restore_rng();
+  void write_checkpoint(int64_t step);
+  void switch_if_due(int64_t step);
+  void set_rate(int64_t step, double wall_s);
+  void summarise(TrainReport& report);
+
+  Context& context_;
+  const TrainOptions& options_;
+  torch::Device device_;
+  std::shared_ptr<models::Model> model_;
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  std::unique_ptr<Data> data_;
+  StepGuard guard_;
+  Metrics metrics_;
+  StepControl control_;
+  std::optional<CheckpointInfo> resumed_;
+  std::unique_ptr<Distributed> distributed_;
+  bool tested_ = false;
+  std::unique_ptr<Examiner> examiner_;        // rank 0, when there is something to test
+  std::optional<strategy::Strategy> wanted_;  // by the advisor
+  bool announced_ = false;                    // that change
+  bool changed_ = false;                      // the strategy, before the step under way
+  int64_t warmup_ = 0;                        // steps whose times do not count
+  std::vector<double> step_times_, compute_times_;
+  uint64_t bytes_before_ = 0;
+  double first_loss_ = NAN;
+  double last_loss_ = NAN;
+};
+
+void Training::resume() {
+  if (options_.resume.empty()) return;
+  resumed_ = Checkpoints(options_.resume).load_newest(*model_, *optimizer_);
+  if (!resumed_) bad_input("`resume` {}: no checkpoint there", options_.resume.string());
+  if (resumed_->model != options_.model) {
+    bad_input("`resume` {}: a checkpoint of {}, not of {}", options_.resume.string(), resumed_->model,
+              options_.model);
+  }
+  agree_on_resumed_step(context_, resumed_->step);
+  optim::set_rate(*optimizer_, options_.optimizer.rate_of(0, 1));  // this job's, not that of the one before
+}
+
+void Training::restore_rng() {
+  if (!resumed_) return;
+  const auto rank = static_cast<size_t>(context_.rank());
+  if (rank < resumed_->rng.size() && resumed_->rng[rank].defined()) set_rng_state(resumed_->rng[rank]);
+  log_info("resumed after step {}", resumed_->step);
+}
+
+void Training::save(int64_t step, bool last) {
+  if (options_.out.empty()) return;
+  const bool due = options_.checkpoint_every > 0 && step % options_.checkpoint_every == 0;
+  if (due != last) write_checkpoint(step);  // the last step's: unless it was written when it was made
+}
+
+// Collective: every rank's random numbers go into the one file that rank 0 writes.
+void Training::write_checkpoint(int64_t step) {
+  distributed_->finish();
+  guard_.check_parameters("after the last update");
+  const torch::Tensor own = rng_state();
+  const std::string bytes(static_cast<const char*>(own.data_ptr()), own.nbytes());
+  const auto all =
+      gather_from_workers(context_, bytes, transport::tags::kRandomState,
+                          Deadline::after(context_.job.timeout_s), "random state for a checkpoint");
+  if (context_.rank() != 0) return;
+  CheckpointInfo info;
+  info.rng.resize(static_cast<size_t>(context_.world()));  // none of those who only serve
+  const std::vector<int> workers = context_.cluster.worker_ranks();
+  for (size_t w = 0; w < workers.size(); ++w) {
+    torch::Tensor& state = info.rng[static_cast<size_t>(workers[w])];
+    state = torch::empty({static_cast<int64_t>(all[w].size())}, torch::kByte);
+    std::memcpy(state.data_ptr(), all[w].data(), all[w].size());
+  }
+  info.step = step;
+  info.data_position = step;
+  info.world = context_.world();
+  info.model = options_.model;
+  info.seed = options_.seed;
+  info.strategy = distributed_->strategy().id;
+  Checkpoints(options_.out).save(info, *model_, *optimizer_);
+}
+
+void Training::switch_if_due(int64_t step) {
+  for (const auto& [when, name] : options_.switches) {
+    if (when != step) continue;
+    distributed_->switch_strategy(
+        strategy::load_or_build(name, distributed_->graph(), context_.cluster, options_.seed));
+    log_info("step {}: strategy {}", step, distributed_->strategy().id);
+  }
+}
+
+// Updates of the last step that are still to be made go by its own rate.
+void Training::set_rate(int64_t step, double wall_s) {
+  const strategy::Optimizer& settings = options_.optimizer;
+  if (settings.rate_schedule == "constant" && settings.warmup == 0) return;
+  if (options_.seconds > 0 && context_.workers() > 1) {
+    bad_input("`rate_schedule` {} `seconds`: workers' clocks differ, their rates may not; allowed: `steps`",
+              settings.rate_schedule);
+  }
+  const double by_steps = static_cast<double>(step) / static_cast<double>(options_.steps);
+  const double done = options_.seconds > 0 ? std::max(by_steps, wall_s / options_.seconds) : by_steps;
+  optim::set_rate(*optimizer_, settings.rate_of(0, 1) * settings.rate_factor(done));
+}
+
+// The clock stands meanwhile. Every worker has the same parameters: rank 0's will do.
+std::optional<Test> Training::test(int64_t step, TrainingClock& clock) {
+  distributed_->finish();
+  if (!examiner_) return std::nullopt;
+  const auto start = Clock::now();
+  const double wall_s = clock.seconds();
+  const auto verdict =
+      examiner_->examine(model_->parameters(), options_.bn_recompute, step, model_->buffers());
+  const Test test{step, wall_s, verdict.loss, verdict.error, last_loss_, {}, {}};
+  metrics_.test(test);
+  clock.pause(seconds_since(start));
+  return test;
+}
+
+bool Training::stops_before(int64_t step, bool enough) {
+  const auto order = control_.next(wanted_ && !announced_, enough, step + 1 == options_.steps);
+  if (order == Order::Kind::kStop) return true;
+  changed_ = order == Order::Kind::kSwitch;
+  if (changed_) {
+    distributed_->switch_strategy(wanted_.value_or(strategy::Strategy{}));
+    wanted_.reset();
+  }
+  announced_ = wanted_.has_value();
+  if (step > first_step()) switch_if_due(step);
+  return false;
+}
+
+double Training::make(int64_t step, const TrainingClock& clock) {
+  const int64_t done = step - first_step();
+  if (done == warmup_) bytes_before_ = context_.transport->bytes_sent();
+  const auto start = Clock::now();
+  const Times before = distributed_->times();
+  guard_.begin(step);
+  const torch::Tensor loss = model_->loss(data_->training(step));
+  const double forward = seconds_since(start) - (distributed_->times().waited - before.waited) -
+                         (distributed_->times().updated - before.updated);
+  last_loss_ = loss.item<double>();
+  if (done == 0) first_loss_ = last_loss_;
+  set_rate(step, clock.seconds());
+  const int64_t skipped = distributed_->skipped_steps();
+  distributed_->step(loss);
+  if (distributed_->skipped_steps() > skipped) guard_.put_back_buffers();
+  const double seconds = seconds_since(start);
+  metrics_.step(
+      step, last_loss_, seconds,
+      {{"bytes_sent", context_.transport->bytes_sent()}, {"strategy", distributed_->strategy().id}});
+  if (options_.advisor != nullptr && !wanted_ && done > 0) {
+    wanted_ = options_.advisor->observe({step, seconds, distributed_->strategy().id, changed_},
+                                        [&] { return distributed_->profiled_graph(); });
+  }
+  if (done >= warmup_) {
+    step_times_.push_back(seconds);
+    compute_times_.push_back(forward + distributed_->times().backward - before.backward);
+  }
+  return last_loss_;
+}
+
+void Training::finish(TrainReport& report) {
+  guard_.check_parameters("after the last update");
+  if (context_.rank() == 0) save_results(*model_, options_);
+  summarise(report);
+}
+
+// Rank 0 gathers what the others measured. Servers answer in train() below.
+void Training::summarise(TrainReport& report) {
+  const double steps = std::max<double>(1, static_cast<double>(step_times_.size()));
+  const double bytes = static_cast<double>(context_.transport->bytes_sent() - bytes_before_) / steps;
+  const nlohmann::json own = {{"first", first_loss_},
+                              {"last", last_loss_},
+                              {"bytes", bytes},
+                              {"saturated", collective::saturated_values()}};
+  report.graph = distributed_->graph();
+  report.strategy_id = distributed_->strategy().id;
+  report.skipped_updates = distributed_->skipped_steps();
+  const plan::Plan plan = distributed_->plan();
+  report.link_bound = plan::link_bound(plan, report.graph, context_.cluster);
+  report.link_bound_best = plan::best_link_bound(plan, report.graph, context_.cluster);
+  distributed_.reset();
+  end_serving(context_);  // they come to the gathering, too
+  const auto all = transport::gather(*context_.transport, 0, own.dump(), transport::tags::kSummary,
+                                     Deadline::after(context_.job.timeout_s), "summary of the run");
+  if (context_.rank() != 0) return;
+  report.step_times = step_times_;
+  report.compute_time = compute_times_.empty() ? 0 : median(compute_times_);
+  report.first_loss = report.last_loss = 0;
+  const auto planned = plan::bytes_sent(plan, report.graph);
+  for (int rank = 0; rank < context_.world(); ++rank) {
+    const auto json = nlohmann::json::parse(all[rank]);
+    report.saturated_values += json["saturated"].get<uint64_t>();
+    if (!context_.cluster.is_worker(rank)) {
+      report.bytes_sent.push_back(static_cast<double>(planned[rank]));
+      continue;
+    }
+    report.bytes_sent.push_back(json["bytes"].get<double>());
+    report.first_loss += number_of(json["first"]) / context_.workers();
+    report.last_loss += number_of(json["last"]) / context_.workers();
+  }
+}
+
+}  // namespace
+
+TrainReport train(Context& context, const TrainOptions& options) {
+  agree_on_settings(context, options);
+  if (options.optimizer.rule == "hogwild") return train_hogwild(context, options);
+  if (options.pipeline.there()) return train_pipelined(context, options);
+  if (options.optimizer.apart()) return train_apart(context, options);
+  if (context.trains()) {
+    Training training(context, options);
+    return run_loop(context, options, training.first_step(), training);
+  }
+  serve(context);
+  const nlohmann::json own = {{"saturated", collective::saturated_values()}};
+  transport::gather(*context.transport, 0, own.dump(), transport::tags::kSummary,
+                    Deadline::after(context.job.timeout_s), "summary of the run");
+  return {};
+}
+
+}  // namespace entrain

@@ -1,0 +1,51 @@
+// The tags of all control messages: everything that ranks tell each other beside gradients and parameters.
+// One list, so that no two subjects share a tag.
+#pragma once
+
+#include "entrain/transport/transport.h"
+
+namespace entrain::transport::tags {
+
+enum Control : Tag {
+  // Joining a job, and agreement at its start (job, parallel, train).
+  kLayout = kControlTags + 1,  // which host a rank is on
+  kSettings,                   // what decides the update
+  kSettingsDifference,
+  kSettingsVerdict,
+  kModelOutline,   // names and shapes of what is trained
+  kModelValues,    // rank 0's parameters and buffers
+  kGradientKinds,  // sparse, dense or none
+  kGraph,          // G
+  kStrategy,       // S
+  kGpuPlace,       // which GPU a worker has
+  kNcclId,
+  kResumedStep,
+  // While it runs.
+  kOrder,        // rank 0 to each rank: what comes next (job/control.h)
+  kText,         // small values by way of rank 0 (collectives for programs)
+  kAlarm,        // a worker that must end the job
+  kRandomState,  // for a checkpoint
+  kTestState,    // losses and buffers for a test
+  kSavesThere,   // which saves a worker can read
+  kResumePoint,  // which save all go back to
+  kRejoin,       // rank 0's parameters, for a worker that was lost
+  kBalance,      // layers per cell
+  kCellOutline,  // of a cell's state that comes to rank 0
+  kSummary,      // what every rank measured
+  // Probing the links.
+  kProbePing,
+  kProbeBulk,
+  kProbeTurn,
+  kProbeResult,
+};
+
+// Each of these is the first of many: the low bits number a message.
+inline constexpr Tag kBroadcast = kControlTags + (Tag{1} << 40);         // collectives for programs
+inline constexpr Tag kReduce = kControlTags + (Tag{1} << 41);            // likewise
+inline constexpr Tag kCellValue = kControlTags + (Tag{1} << 50);         // activations and their gradients
+inline constexpr Tag kCellValueOutline = kControlTags + (Tag{1} << 51);  // their shapes
+inline constexpr Tag kTied = kControlTags + (Tag{1} << 52);  // gradients of parameters of several cells
+inline constexpr Tag kCellSum = kControlTags + (Tag{1} << 53);
+inline constexpr Tag kCellState = kControlTags + (Tag{1} << 54);  // a cell's state, for a checkpoint or test
+
+}  // namespace entrain::transport::tags

@@ -1,0 +1,40 @@
+// Runs several strategies in one standing job, one after the other: no restart between them,
+// and every step of every strategy is a step of the same training.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "entrain/job/context.h"
+#include "entrain/plan/link_bound.h"
+#include "entrain/strategy/strategy.h"
+
+namespace entrain {
+
+struct CompareOptions {
+  std::string model;
+  std::vector<std::string> strategies;  // builders or files
+  int64_t batch_size = 2;               // per rank; few, so that links decide and not cores that hosts share
+  int64_t steps = 4;                    // measured, of each strategy
+  int64_t warmup = 1;                   // of each strategy, thrown away
+  uint64_t seed = 0;
+  bool progress = true;
+};
+
+struct Compared {
+  strategy::Strategy strategy;
+  std::vector<double> step_times;  // seconds
+  plan::LinkBound link_bound;
+};
+
+struct Comparison {
+  std::vector<Compared> rows;  // in the order asked for; those with a measured step
+  bool interrupted = false;  // by request_stop() (job/step_control.h): rows are missing, or have fewer steps
+  double link_bound_best = 0;
+  graph::Graph graph;
+};
+
+// Collective over all ranks, servers too. The result is filled on rank 0.
+Comparison compare(Context& context, const CompareOptions& options);
+
+}  // namespace entrain

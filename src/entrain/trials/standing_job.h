@@ -1,0 +1,59 @@
+// A job that stands ready: its ranks switch strategy between steps and measure a few, so that a trial is a
+// few steps and no restart.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "entrain/job/context.h"
+#include "entrain/trials/stepper.h"
+
+namespace entrain {
+
+struct StandingOptions {
+  std::string model;             // of the zoo
+  std::string compute = "real";  // or replay:FILE, a profiled graph
+  int64_t batch_size = 32;       // per rank
+  uint64_t seed = 0;
+};
+
+// Throws InputError unless `compute` is "real" or replay: with a graph that can be read.
+void check_compute(const std::string& compute);
+
+struct MeasureOptions {
+  int64_t least = 4;  // measured steps
+  int64_t most = 60;
+  double steady = 0.03;   // enough when (p75 - p25) / median of the steps is at most this, over sqrt(steps)
+  double deadline_s = 0;  // a step that takes longer ends the trial; 0: none
+};
+
+struct Measurement {
+  std::vector<double> seconds;  // of each measured step
+  bool over_deadline = false;
+};
+
+// Collective over all ranks. Rank 0 measures; every other rank calls follow() (servers too).
+class StandingJob {
+ public:
+  // The first steps run here, under the builder `allreduce`: they settle G and its times.
+  StandingJob(Context& context, const StandingOptions& options);
+  ~StandingJob();  // rank 0: ends the others
+
+  // Until rank 0 ends the job. Throws PeerError when it fails.
+  void follow();
+
+  // Rank 0 only. Throws InputError for a strategy that does not fit, before anything is switched.
+  Measurement measure(const strategy::Strategy& strategy, const MeasureOptions& options);
+  const graph::Graph& graph() const { return graph_; }
+
+ private:
+  std::vector<double> run(int64_t steps);
+
+  Context& context_;
+  std::unique_ptr<Stepper> stepper_;
+  graph::Graph graph_;
+};
+
+}  // namespace entrain
