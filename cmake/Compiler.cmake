@@ -13,7 +13,8 @@ if(ENTRAIN_SANITIZE)
 endif()
 
 # ccache where it was installed when the folder was first configured: later it would change every command and compile
-# all again. It must be told that a precompiled header may stand for its includes.
+# all again. It must be told that a precompiled header may stand for its includes, and that paths inside the source folder
+# are relative, so that a second clone or worktree finds what the first has compiled.
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
   option(ENTRAIN_CCACHE "Compile through ccache" ON)
@@ -22,6 +23,7 @@ else()
 endif()
 if(ENTRAIN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE_PROGRAM})
   add_compile_options($<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
 endif()
