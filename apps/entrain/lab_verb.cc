@@ -4,6 +4,7 @@
 
 #include "entrain/base/error.h"
 #include "entrain/lab/mode.h"
+#include "launcher/capacity.h"
 #include "launcher/job.h"
 #include "verbs.h"
 
@@ -31,6 +32,7 @@ int run(const std::string& text, const std::vector<std::string>& command) {
   if (cluster.kind != cluster::Kind::kLab) {
     bad_input("--cluster {}: `entrain lab run` takes lab:..., for example lab:4x1gbit", text);
   }
+  warn_of_capacity(cluster);
   JobOptions options;
   options.own_program = false;
   return run_job(cluster, command, options);

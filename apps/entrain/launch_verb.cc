@@ -5,7 +5,9 @@
 #include "entrain/rendezvous/launch_environment.h"
 #include "entrain/transport/mpi/mpi_transport.h"
 #include "host_flags.h"
+#include "launcher/capacity.h"
 #include "launcher/job.h"
+#include "usage.h"
 #include "verbs.h"
 
 namespace entrain::app::launch_verb {
@@ -30,6 +32,7 @@ int launch(const Options& options) {
         "launch: this process is already rank {} of a job of {}; only outside of one it starts ranks on {}",
         already.job.rank, rendezvous::name_of(already.launcher), name);
   }
+  warn_of_capacity(cluster);
   return run_job(cluster, options.command, options.job);
 }
 
@@ -44,7 +47,7 @@ void add_launch(CLI::App& app, Action& action) {
   verb->add_option("--cluster", options->cluster,
                    "local:4, lab:4x1gbit, lab:1x10gbit+3x1gbit, ..., or a cluster.yml or hostfile: over ssh");
   verb->add_option("--timeout", options->job.timeout_s, "Seconds that one operation of a rank may take")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   add_host_options(*verb, options->job.remote);
   verb->add_option("command", options->command, "The command, after --");
   verb->footer(

@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "{}entrain: {}\n", before_stderr_line(), describe(e));
     return 1;
   } catch (const std::exception& e) {
-    fmt::print(stderr, "{}entrain: {}\n", before_stderr_line(), e.what());
+    fmt::print(stderr, "{}entrain: {}\n", before_stderr_line(), app::fields_as_flags(app, e.what()));
     return 1;
   }
 }

@@ -80,8 +80,7 @@ int run_on_ranks(const std::string& cluster, double timeout_s, const RemoteOptio
   if (!launch.is_rank()) {
     const cluster::Cluster parsed = cluster::parse(cluster.empty() ? "local:1" : cluster);
     if (parsed.world() > 1 || !first_rank_here(parsed)) {
-      const std::string warning = check_capacity(parsed, this_machine());
-      if (!warning.empty()) log_warn("{}", warning);
+      warn_of_capacity(parsed);
       JobOptions options;
       options.timeout_s = timeout_s;
       options.essential_rank = essential_rank;

@@ -25,6 +25,20 @@ class Resume(unittest.TestCase):
         tensors, metadata = read_tensors(newest_checkpoint(out))
         return tensors, int(metadata["step"])
 
+    def test_a_job_that_diverges_keeps_its_last_good_checkpoint(self):
+        out = self.folder / "diverged"
+        result(run(*self.train(out, 4)))
+        good, _ = self.parameters(out)
+        done = run(*self.train(out, 40, "--resume", out, "--checkpoint-every", 1), "--lr", "1e30")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, r"rank \d+, step 5: the loss is")
+        kept, newest = self.parameters(out)
+        self.assertEqual(newest, 4, "the parameters of step 5 give a loss that is not finite")
+        self.assertEqual(kept, good)
+        self.assertTrue(list(out.glob("checkpoint-*5.safetensors.not-finite")))
+        again = result(run(*self.train(out, 6, "--resume", out), "--lr", "1e-4"))
+        self.assertEqual(again["first_step"], 4)
+
     def test_resume_is_bit_exact(self):
         for strategy in ("allreduce", "ps"):
             whole, halves = self.folder / f"whole-{strategy}", self.folder / f"halves-{strategy}"

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "entrain/base/error.h"
+#include "entrain/base/log.h"
 #include "entrain/base/units.h"
 
 namespace entrain::app {
@@ -54,6 +55,11 @@ std::string check_capacity(const cluster::Cluster& cluster, const Machine& machi
       "about "
       "{}x as long as on hosts of their own",
       cluster.name, ranks, machine.cores, format_bytes(machine.free_bytes), ranks / machine.cores);
+}
+
+void warn_of_capacity(const cluster::Cluster& cluster) {
+  const std::string warning = check_capacity(cluster, this_machine());
+  if (!warning.empty()) log_warn("{}", warning);
 }
 
 }  // namespace entrain::app

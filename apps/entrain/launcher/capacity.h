@@ -19,4 +19,7 @@ Machine this_machine();
 // real hosts are not judged.
 std::string check_capacity(const cluster::Cluster& cluster, const Machine& machine);
 
+// The same for this machine; logs the warning.
+void warn_of_capacity(const cluster::Cluster& cluster);
+
 }  // namespace entrain::app

@@ -36,6 +36,7 @@ std::string failure_in(const std::string& line, int rank, const std::string& add
   for (size_t at; !address.empty() && (at = text.find(address)) != std::string::npos;) {
     text = text.substr(0, at) + '#' + text.substr(at + address.size());
   }
+  text = std::regex_replace(text, std::regex(R"(^entrain: rank [0-9#]+ ended the job: )"), "entrain: ");
   text = text.substr(0, text.find(" while rank "));
   text = std::regex_replace(text, std::regex(R"( is cut off \(.*\)$)"), " closed the connection");  // a reset
   text = text.substr(0, text.find(": rank # gave up"));

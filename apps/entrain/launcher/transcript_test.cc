@@ -107,6 +107,15 @@ TEST_F(Told, DifferentFailuresAreAllShown) {
             "entrain: cannot read a\nentrain: cannot read b\nentrain: the same from rank 2 as from rank 0\n");
 }
 
+TEST_F(Told, WhatARankHasHeardOfAnotherIsTheSameFailure) {
+  auto t = of({{""}, {""}, {""}});
+  t.add(1, Stream::kErrors, "entrain: cannot read a\n");
+  t.add(0, Stream::kErrors, "entrain: rank 1 ended the job: cannot read a\n");
+  t.add(2, Stream::kErrors, "entrain: rank 1 ended the job: cannot read a\n");
+  t.close();
+  EXPECT_EQ(err, "entrain: cannot read a\nentrain: the same from ranks 0, 2\n");
+}
+
 TEST_F(Told, ADeadlineIsTheSameFailureWhoeverWaited) {
   EXPECT_EQ(failure_in("entrain: rank 2 (h:1) has been silent for 6 s: rank 0 gave up after 6.1 s: x", 0),
             failure_in("entrain: rank 2 (h:2) has been silent for 7 s: rank 1 gave up after 6.0 s: y", 1));

@@ -95,6 +95,7 @@ class Training final : public Run {
   void resume();
   void restore_rng();
   void write_checkpoint(int64_t step);
+  void set_aside_unproven();
   void switch_if_due(int64_t step);
   void set_rate(int64_t step, double wall_s);
   void summarise(TrainReport& report);
@@ -115,7 +116,9 @@ class Training final : public Run {
   std::optional<strategy::Strategy> wanted_;  // by the advisor
   bool announced_ = false;                    // that change
   bool changed_ = false;                      // the strategy, before the step under way
-  int64_t warmup_ = 0;                        // steps whose times do not count
+  std::optional<int64_t>
+      unproven_;        // the last checkpoint, when no loss has been made from its parameters yet
+  int64_t warmup_ = 0;  // steps whose times do not count
   std::vector<double> step_times_, compute_times_;
   uint64_t bytes_before_ = 0;
   double first_loss_ = NAN;
@@ -172,6 +175,17 @@ void Training::write_checkpoint(int64_t step) {
   info.seed = options_.seed;
   info.strategy = distributed_->strategy().id;
   Checkpoints(options_.out).save(info, *model_, *optimizer_);
+  unproven_ = step;
+}
+
+// After a rate that is too high the parameters may still be finite, and the next loss is not: a checkpoint
+// made in between must not be what the job is resumed from.
+void Training::set_aside_unproven() {
+  if (!unproven_ || options_.on_nonfinite != NonFinite::kStop) return;
+  if (const auto path = Checkpoints(options_.out).set_aside(*unproven_)) {
+    log_warn("set aside as {}: its parameters give a loss that is not finite", path->string());
+  }
+  unproven_.reset();
 }
 
 void Training::switch_if_due(int64_t step) {
@@ -234,9 +248,11 @@ double Training::make(int64_t step, const TrainingClock& clock) {
                          (distributed_->times().updated - before.updated);
   last_loss_ = loss.item<double>();
   if (done == 0) first_loss_ = last_loss_;
+  if (!std::isfinite(last_loss_)) set_aside_unproven();
   set_rate(step, clock.seconds());
   const int64_t skipped = distributed_->skipped_steps();
   distributed_->step(loss);
+  unproven_.reset();
   if (distributed_->skipped_steps() > skipped) guard_.put_back_buffers();
   const double seconds = seconds_since(start);
   metrics_.step(
