@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   const int64_t elements = argc > 1 ? std::atoll(argv[1]) / 4 : 33'554'432;
   const int repeats = argc > 2 ? std::atoi(argv[2]) : 5;
   const std::string algorithm = argc > 3 ? argv[3] : "ring";
-  Context context = init();
+  job::Context context = job::init();
   std::vector<int> ranks(static_cast<size_t>(context.world()));
   std::iota(ranks.begin(), ranks.end(), 0);
   const auto schedule = algorithm == "ring"     ? collective::ring(ranks, context.world())

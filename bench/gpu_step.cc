@@ -42,11 +42,11 @@ double seconds_a_step(const Settings& s, const std::function<void()>& step) {
 }
 
 int run(const Settings& s) {
-  Context context = init("local:1");
+  job::Context context = job::init("local:1");
   Job plain(s), ours(s);
   auto generator = at::detail::createCPUGenerator(2);
   const models::Batch batch = plain.model->synthetic(s.batch_size, generator).to(torch::Device(s.device));
-  const auto distributed = distribute(context, *ours.model, *ours.optimizer);
+  const auto distributed = parallel::distribute(context, *ours.model, *ours.optimizer);
   const auto plain_step = [&] {
     for (auto& parameter : plain.model->parameters())
       parameter.mutable_grad().reset();  // as libtorch 2's zero_grad()

@@ -23,7 +23,7 @@ namespace {
 volatile std::sig_atomic_t interrupted = 0;
 
 struct Command {
-  StandingOptions job;
+  trials::StandingOptions job;
   std::string cluster;
   std::string out = "trials.jsonl";
   std::string machine;
@@ -31,18 +31,18 @@ struct Command {
   int visits = 1;
   double minutes = 0;
   double timeout_s = 120;
-  MeasureOptions measure;
+  trials::MeasureOptions measure;
   RemoteOptions remote;
 };
 
-std::string describe_machine(const Context& context) {
+std::string describe_machine(const job::Context& context) {
   return fmt::format(
       "{} cores, {}", std::thread::hardware_concurrency(),
       context.job.shape_gbit > 0 ? "links shaped in user space" : "links shaped by the kernel");
 }
 
 // The domain as it was when the collection began, with its trials; or a new one, written to the log.
-dataset::Domain open_domain(const Command& command, const Context& context, const graph::Graph& graph,
+dataset::Domain open_domain(const Command& command, const job::Context& context, const graph::Graph& graph,
                             dataset::TrialLog& log) {
   dataset::Domain domain;
   domain.name = dataset::domain_name(command.job.model, command.cluster, command.job.batch_size);
@@ -61,14 +61,14 @@ dataset::Domain open_domain(const Command& command, const Context& context, cons
   return domain;
 }
 
-dataset::Trial run_trial(StandingJob& job, const tuner::NextTrial& next, MeasureOptions options,
-                         double best) {
+dataset::Trial run_trial(trials::StandingJob& job, const tuner::NextTrial& next,
+                         trials::MeasureOptions options, double best) {
   dataset::Trial trial;
   trial.strategy = next.strategy;
   trial.origin = next.origin;
   if (best > 0) options.deadline_s = std::max(0.25, 8 * best);
   try {
-    const Measurement measured = job.measure(next.strategy, options);
+    const trials::Measurement measured = job.measure(next.strategy, options);
     trial.seconds = measured.seconds;
     if (measured.over_deadline) trial.status = dataset::Status::kDeadline;
   } catch (const InputError& e) {  // does not fit; nothing was switched
@@ -78,7 +78,7 @@ dataset::Trial run_trial(StandingJob& job, const tuner::NextTrial& next, Measure
   return trial;
 }
 
-void collect(const Command& command, const Context& context, StandingJob& job) {
+void collect(const Command& command, const job::Context& context, trials::StandingJob& job) {
   dataset::TrialLog log(command.out);
   dataset::Domain domain = open_domain(command, context, job.graph(), log);
   const tuner::Collection collection(domain, command.trials, command.job.seed);
@@ -104,11 +104,11 @@ void collect(const Command& command, const Context& context, StandingJob& job) {
 }
 
 int run(const Command& command) {
-  check_compute(command.job.compute);
-  return run_on_ranks(command.cluster, command.timeout_s, command.remote, [&](Context& context) {
+  trials::check_compute(command.job.compute);
+  return run_on_ranks(command.cluster, command.timeout_s, command.remote, [&](job::Context& context) {
     std::signal(SIGINT, [](int) { interrupted = 1; });
     std::signal(SIGTERM, [](int) { interrupted = 1; });
-    StandingJob job(context, command.job);
+    trials::StandingJob job(context, command.job);
     if (context.rank() == 0) {
       collect(command, context, job);
     } else {

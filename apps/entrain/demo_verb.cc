@@ -23,12 +23,12 @@ volatile std::sig_atomic_t stopped_by = 0;  // the signal
 
 struct Command {
   std::string cluster = "lab:1x10gbit+3x1gbit";
-  CompareOptions compare;
+  trials::CompareOptions compare;
   bool json = false;
   RemoteOptions remote;
 };
 
-DemoResult result_of(const Comparison& comparison, const CompareOptions& options) {
+DemoResult result_of(const trials::Comparison& comparison, const trials::CompareOptions& options) {
   DemoResult result{
       options.model, options.batch_size, {}, comparison.link_bound_best, comparison.interrupted};
   for (const auto& row : comparison.rows) {
@@ -56,14 +56,14 @@ int run(const Command& command) {
     models::make_blueprint(command.compare.model);
     for (const auto& name : command.compare.strategies) strategy::check_name(name);
   }
-  return run_on_ranks(command.cluster, 120, command.remote, [&](Context& context) {
+  return run_on_ranks(command.cluster, 120, command.remote, [&](job::Context& context) {
     for (const int signal : {SIGINT, SIGTERM}) {
       std::signal(signal, [](int caught) {
         stopped_by = caught;
-        request_stop();
+        job::request_stop();
       });
     }
-    CompareOptions options = command.compare;
+    trials::CompareOptions options = command.compare;
     if (options.strategies.empty()) options.strategies = all_builders();
     if (context.rank() == 0 && !command.json) {
       fmt::print(
@@ -73,7 +73,7 @@ int run(const Command& command) {
           options.strategies.size());
       std::fflush(stdout);
     }
-    const Comparison comparison = compare(context, options);
+    const trials::Comparison comparison = trials::compare(context, options);
     if (context.rank() != 0) return 0;
     const DemoResult result = result_of(comparison, options);
     if (command.json) {

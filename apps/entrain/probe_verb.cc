@@ -33,10 +33,10 @@ void print_table(const cluster::Cluster& c) {
 }
 
 int run(const Command& command) {
-  return run_on_ranks(command.cluster, command.timeout_s, command.remote, [&](Context& context) {
-    ProbeOptions options;
+  return run_on_ranks(command.cluster, command.timeout_s, command.remote, [&](job::Context& context) {
+    trials::ProbeOptions options;
     options.bytes = static_cast<size_t>(command.megabytes * 1e6);
-    const cluster::Cluster measured = probe(context, options);
+    const cluster::Cluster measured = trials::probe(context, options);
     if (context.rank() != 0) return 0;
     const std::string yaml = cluster::to_yaml(measured);
     write_file_atomically(command.out, yaml);

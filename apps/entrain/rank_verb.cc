@@ -75,7 +75,7 @@ int code_after(int signal) {
 }
 
 int run_on_ranks(const std::string& cluster, double timeout_s, const RemoteOptions& remote,
-                 const std::function<int(Context&)>& work, int essential_rank) {
+                 const std::function<int(job::Context&)>& work, int essential_rank) {
   const rendezvous::LaunchEnvironment launch = rendezvous::launch_environment(transport::mpi_available);
   if (!launch.is_rank()) {
     const cluster::Cluster parsed = cluster::parse(cluster.empty() ? "local:1" : cluster);
@@ -92,7 +92,7 @@ int run_on_ranks(const std::string& cluster, double timeout_s, const RemoteOptio
       return run_job(parsed, own_command(self), options);
     }
   }
-  Context context = init(cluster);
+  job::Context context = job::init(cluster);
   if (!launch.timeout_given) context.job.timeout_s = timeout_s;
   try {
     return work(context);

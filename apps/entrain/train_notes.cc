@@ -16,7 +16,7 @@ namespace entrain::app {
 namespace {
 
 // Copies of the model that see examples of their own.
-int replicas_of(const Context& context, const TrainOptions& options) {
+int replicas_of(const job::Context& context, const train::TrainOptions& options) {
   if (options.optimizer.rule == "hogwild") return options.optimizer.threads;
   const strategy::Pipeline& p = options.pipeline;
   const bool of_ranks =
@@ -26,7 +26,7 @@ int replicas_of(const Context& context, const TrainOptions& options) {
 
 }  // namespace
 
-void check_epochs(double epochs, const TrainOptions& options) {
+void check_epochs(double epochs, const train::TrainOptions& options) {
   if (epochs > 0 && options.data.empty()) {
     bad_input(
         "--epochs {:g}: examples are made up without --data, so an epoch has no length; give --data, or "
@@ -35,12 +35,12 @@ void check_epochs(double epochs, const TrainOptions& options) {
   }
 }
 
-int64_t steps_of_epochs(double epochs, const Context& context, const TrainOptions& options) {
+int64_t steps_of_epochs(double epochs, const job::Context& context, const train::TrainOptions& options) {
   check_epochs(epochs, options);
   const int replicas = replicas_of(context, options);
   const auto model = models::make_blueprint(options.model);
-  const auto data =
-      open_data(options.data, *model, {options.batch_size, options.seed, 0, replicas, false, torch::kCPU});
+  const auto data = data::open_data(options.data, *model,
+                                    {options.batch_size, options.seed, 0, replicas, false, torch::kCPU});
   const auto steps =
       std::max<int64_t>(1, std::llround(epochs * static_cast<double>(data->steps_per_epoch())));
   if (context.rank() == 0) {
@@ -50,7 +50,7 @@ int64_t steps_of_epochs(double epochs, const Context& context, const TrainOption
   return steps;
 }
 
-void warn_of_another_job(const TrainOptions& options, const cluster::Cluster& cluster) {
+void warn_of_another_job(const train::TrainOptions& options, const cluster::Cluster& cluster) {
   if (!is_strategy_file(options.strategy)) return;
   const auto tuned = strategy::load_tuned_for(strategy::parse_name(options.strategy).base);
   if (!tuned) return;
@@ -62,7 +62,7 @@ void warn_of_another_job(const TrainOptions& options, const cluster::Cluster& cl
       options.strategy, fmt::join(found, "; "));
 }
 
-void warn_of_no_exchange(const TrainOptions& options) {
+void warn_of_no_exchange(const train::TrainOptions& options) {
   const strategy::Optimizer& o = options.optimizer;
   if (!o.apart() || o.rule == "hogwild" || o.period <= options.steps) return;
   log_warn(
@@ -71,7 +71,7 @@ void warn_of_no_exchange(const TrainOptions& options) {
       options.steps, o.period);
 }
 
-std::string written(const TrainOptions& options, bool interrupted) {
+std::string written(const train::TrainOptions& options, bool interrupted) {
   std::string text;
   const auto add = [&](const std::string& what, const std::filesystem::path& path) {
     if (!path.empty()) text += fmt::format("  written to   {} ({})\n", path.string(), what);

@@ -12,18 +12,18 @@ namespace entrain::app {
 
 // Steps of `epochs` passes through options.data: epochs x examples / (batch size x replicas). Reads the data.
 // Throws InputError when there is none.
-int64_t steps_of_epochs(double epochs, const Context& context, const TrainOptions& options);
+int64_t steps_of_epochs(double epochs, const job::Context& context, const train::TrainOptions& options);
 
 // Throws InputError unless the job reads examples from files: made-up ones have no end.
-void check_epochs(double epochs, const TrainOptions& options);
+void check_epochs(double epochs, const train::TrainOptions& options);
 
 // Warns when the strategy is a file that was tuned for another model, batch size or cluster.
-void warn_of_another_job(const TrainOptions& options, const cluster::Cluster& cluster);
+void warn_of_another_job(const train::TrainOptions& options, const cluster::Cluster& cluster);
 
 // Warns when the job ends before its workers have exchanged anything.
-void warn_of_no_exchange(const TrainOptions& options);
+void warn_of_no_exchange(const train::TrainOptions& options);
 
 // What was written where, and what to do next; empty: nothing was written. One line each, indented.
-std::string written(const TrainOptions& options, bool interrupted);
+std::string written(const train::TrainOptions& options, bool interrupted);
 
 }  // namespace entrain::app

@@ -33,7 +33,7 @@ namespace {
 volatile std::sig_atomic_t stopped_by = 0;  // the signal
 
 struct Command {
-  TrainOptions train;
+  train::TrainOptions train;
   std::string cluster;
   double timeout_s = 120;
   bool json = false;
@@ -46,7 +46,7 @@ struct Command {
   RemoteOptions remote;
 };
 
-nlohmann::json to_json(const TrainReport& report, const Command& command) {
+nlohmann::json to_json(const train::TrainReport& report, const Command& command) {
   const auto& times = report.step_times;  // none, when the run ended in its first steps
   const auto time = [&](double p) {
     return times.empty() ? nlohmann::json() : nlohmann::json(quantile(times, p));
@@ -59,7 +59,7 @@ nlohmann::json to_json(const TrainReport& report, const Command& command) {
       {"cluster", command.cluster},
       {"strategy", report.strategy_id},
       {"batch_size", command.train.batch_size},
-      {"steps", command.train.steps < kUnlimited ? nlohmann::json(command.train.steps) : nullptr},
+      {"steps", command.train.steps < train::kUnlimited ? nlohmann::json(command.train.steps) : nullptr},
       {"first_step", report.first_step},
       {"measured_steps", times.size()},
       {"interrupted", report.interrupted},
@@ -88,7 +88,7 @@ nlohmann::json to_json(const TrainReport& report, const Command& command) {
     json["pipeline"]["devices"] = command.train.pipeline.devices;
     json["pipeline"]["micro_batches"] = command.train.pipeline.micro_batches;
   }
-  for (const Test& test : report.tests) {
+  for (const train::Test& test : report.tests) {
     nlohmann::json t = {{"step", test.step}, {"wall_s", test.wall_s}, {"loss", test.loss}};
     if (test.error >= 0) t["error"] = test.error;
     json["tests"].push_back(t);
@@ -214,7 +214,7 @@ void check_writable(const char* flag, const std::filesystem::path& path) {
   }
 }
 
-void check_results(const TrainOptions& train) {
+void check_results(const train::TrainOptions& train) {
   if (!train.init.empty() && !train.resume.empty()) {
     bad_input("--init and --resume: a checkpoint has parameters of its own; allowed: one of them");
   }
@@ -227,13 +227,13 @@ void check_results(const TrainOptions& train) {
 }
 
 // What rank 0 will write.
-void check_output(const TrainOptions& train) {
+void check_output(const train::TrainOptions& train) {
   check_writable("--save", train.save);
   check_writable("--save-model", train.save_model);
   check_writable("--trace", train.trace);
   if (!train.resume.empty() || train.out.empty()) return;
   const auto folder = train.optimizer.apart() ? train.out / "worker-0" : train.out;
-  if (const auto step = Checkpoints(folder).newest_step()) {
+  if (const auto step = checkpoint::Checkpoints(folder).newest_step()) {
     bad_input("--out {}: holds checkpoints of another run, up to step {}; give --resume {} or another folder",
               train.out.string(), *step, train.out.string());
   }
@@ -255,13 +255,14 @@ void check(Command& command) {
     make_folders(command.train.out);
 }
 
-std::unique_ptr<OnlineTuner> make_online_tuner(const TrainOptions& train, const cluster::Cluster& cluster) {
-  OnlineTunerOptions options{train.model, train.batch_size, train.steps, train.seed, {}};
+std::unique_ptr<trials::OnlineTuner> make_online_tuner(const train::TrainOptions& train,
+                                                       const cluster::Cluster& cluster) {
+  trials::OnlineTunerOptions options{train.model, train.batch_size, train.steps, train.seed, {}};
   if (!train.out.empty()) {
     make_folders(train.out);
     options.log = train.out / "trials.jsonl";
   }
-  return std::make_unique<OnlineTuner>(cluster, std::move(options));
+  return std::make_unique<trials::OnlineTuner>(cluster, std::move(options));
 }
 
 // Asynchronous rules go on without a worker that is lost, unless it keeps what they share.
@@ -269,7 +270,7 @@ int essential_rank(const Command& command) { return command.train.optimizer.asyn
 
 // What an apart job has no use for is refused rather than passed over.
 void check_apart(const Command& command) {
-  const TrainOptions& train = command.train;
+  const train::TrainOptions& train = command.train;
   if (!train.optimizer.apart()) return;
   const std::string& rule = train.optimizer.rule;
   if (command.auto_tune || !command.switches.empty()) {
@@ -304,22 +305,23 @@ int run(Command& command) {
   command.train.optimizer = command.optimizer.settings(command.train.strategy);
   command.train.pipeline = command.pipeline.settings(command.train.strategy);
   command.auto_tune = command.train.strategy == "auto";
-  if (command.auto_tune) command.train.strategy = TrainOptions().strategy;  // until something better is found
+  if (command.auto_tune)
+    command.train.strategy = train::TrainOptions().strategy;                // until something better is found
   if (command.train.out.empty()) command.train.out = command.train.resume;  // go on where it was
   check_apart(command);
   check_pipeline(command);
   check_epochs(command.epochs, command.train);
-  if (command.train.seconds > 0 && !command.steps_given) command.train.steps = kUnlimited;
+  if (command.train.seconds > 0 && !command.steps_given) command.train.steps = train::kUnlimited;
   // Before any rank trains: by the process that starts them, or under another launcher by each of them.
   if (checks_input(command.cluster)) check(command);
   for (const auto& text : command.switches) command.train.switches.push_back(parse_switch(text));
   return run_on_ranks(
       command.cluster, command.timeout_s, command.remote,
-      [&](Context& context) {
+      [&](job::Context& context) {
         for (const int signal : {SIGINT, SIGTERM}) {
           std::signal(signal, [](int caught) {
             stopped_by = caught;
-            request_stop();
+            job::request_stop();
           });
         }
         if (command.epochs > 0 && context.trains()) {
@@ -329,13 +331,13 @@ int run(Command& command) {
           warn_of_another_job(command.train, context.cluster);
           warn_of_no_exchange(command.train);
         }
-        std::unique_ptr<OnlineTuner> advisor;
+        std::unique_ptr<trials::OnlineTuner> advisor;
         if (command.auto_tune && context.rank() == 0) {
           advisor = make_online_tuner(command.train, context.cluster);
           command.train.advisor = advisor.get();
         }
         command.cluster = context.cluster.name;
-        const TrainReport report = train(context, command.train);
+        const train::TrainReport report = train::train(context, command.train);
         if (context.rank() != 0) return 0;
         auto json = to_json(report, command);
         if (advisor) json["auto"] = advisor->summary();

@@ -8,12 +8,12 @@ int main(int argc, char** argv) {
   using namespace entrain;
   if (argc != 3) return 2;
   try {
-    Context context = init();
+    job::Context context = job::init();
     if (context.trains()) {
       const auto expected = testing::gradients_alone(argv[1], context.workers());
       testing::check_equivalence(context, argv[1], expected, {argv[2]});
     } else {
-      serve(context);
+      parallel::serve(context);
     }
     return 0;
   } catch (const std::exception& e) {

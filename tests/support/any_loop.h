@@ -31,8 +31,9 @@ class Loop {
  public:
   virtual ~Loop() = default;
 
-  virtual std::unique_ptr<Handle> distribute(torch::nn::Module& module, torch::optim::Optimizer* optimizer,
-                                             Options options = {}) = 0;
+  virtual std::unique_ptr<Handle> distribute(torch::nn::Module& module,
+                                                       torch::optim::Optimizer* optimizer,
+                                                       parallel::Options options = {}) = 0;
   // A metric over all workers, and whether one of them says so.
   virtual torch::Tensor mean(const torch::Tensor& value) = 0;
   virtual bool any(bool value) = 0;
@@ -85,7 +86,7 @@ class AloneLoop final : public Loop {
  public:
   explicit AloneLoop(std::vector<int> workers) : Loop(std::move(workers)) {}
   std::unique_ptr<Handle> distribute(torch::nn::Module&, torch::optim::Optimizer* optimizer,
-                                     Options) override {
+                                               parallel::Options) override {
     return std::make_unique<AloneHandle>(optimizer);
   }
   torch::Tensor mean(const torch::Tensor& value) override { return value.detach(); }
@@ -96,7 +97,8 @@ class AloneLoop final : public Loop {
 
 class RankHandle final : public Handle {
  public:
-  explicit RankHandle(std::unique_ptr<Distributed> distributed) : distributed_(std::move(distributed)) {}
+  explicit RankHandle(std::unique_ptr<parallel::Distributed> distributed)
+      : distributed_(std::move(distributed)) {}
   void step(const torch::Tensor& loss) override { distributed_->step(loss); }
   void backward(const torch::Tensor& loss, bool retain_graph) override {
     distributed_->backward(loss, retain_graph);
@@ -104,25 +106,25 @@ class RankHandle final : public Handle {
   void average_gradients() override { distributed_->average_gradients(); }
 
  private:
-  std::unique_ptr<Distributed> distributed_;
+  std::unique_ptr<parallel::Distributed> distributed_;
 };
 
 class RankLoop final : public Loop {
  public:
-  RankLoop(Context& context, std::string strategy)
+  RankLoop(job::Context& context, std::string strategy)
       : Loop({context.rank()}), context_(context), strategy_(std::move(strategy)) {}
   std::unique_ptr<Handle> distribute(torch::nn::Module& module, torch::optim::Optimizer* optimizer,
-                                     Options options) override {
+                                               parallel::Options options) override {
     options.strategy = strategy_;
-    return std::make_unique<RankHandle>(optimizer != nullptr
-                                            ? entrain::distribute(context_, module, *optimizer, options)
-                                            : entrain::distribute(context_, module, options));
+    return std::make_unique<RankHandle>(
+        optimizer != nullptr ? entrain::parallel::distribute(context_, module, *optimizer, options)
+                             : entrain::parallel::distribute(context_, module, options));
   }
-  torch::Tensor mean(const torch::Tensor& value) override { return entrain::mean(context_, value); }
-  bool any(bool value) override { return entrain::any(context_, value); }
+  torch::Tensor mean(const torch::Tensor& value) override { return entrain::job::mean(context_, value); }
+  bool any(bool value) override { return entrain::job::any(context_, value); }
 
  private:
-  Context& context_;
+  job::Context& context_;
   std::string strategy_;
 };
 
@@ -181,8 +183,8 @@ inline void expect_that_of_one_process(const Program& program) {
     const Tensors expected = program.run(alone);
     ASSERT_FALSE(expected.empty());
     for (const char* strategy : {"allreduce", "ps"}) {
-      run_job(cluster, [&](Context& context) {
-        if (!context.trains()) return serve(context);
+      run_job(cluster, [&](job::Context& context) {
+        if (!context.trains()) return parallel::serve(context);
         RankLoop loop(context, strategy);
         const Tensors result = program.run(loop);
         ASSERT_EQ(result.size(), expected.size());

@@ -73,13 +73,13 @@ class Recorder : public torch::optim::Optimizer {
 // Trains two steps on this rank and compares the second one's gradients (the first step synchronizes
 // after backward, the others during it). Throws Error naming the variable and the error when one is off
 // by more than 1e-5 of its norm. `change`: the strategy to switch to before the second step.
-inline void check_equivalence(Context& context, const std::string& model_name, const Gradients& expected,
-                              const Options& options,
+inline void check_equivalence(job::Context& context, const std::string& model_name, const Gradients& expected,
+                              const parallel::Options& options,
                               const std::function<strategy::Strategy(strategy::Strategy)>& change = nullptr) {
   const auto model = models::make_model(model_name, 7);
   Gradients gradients;
   Recorder recorder(*model, gradients);
-  Distributed distributed(context, *model, recorder, options);
+  parallel::Distributed distributed(context, *model, recorder, options);
   const auto batch = rank_batch(*model, context.rank());
   distributed.step(model->loss(batch));
   distributed.finish();

@@ -9,10 +9,10 @@
 namespace entrain::testing {
 
 // Runs `body` on every rank of `cluster` (shorthand), over inproc.
-inline void run_job(const std::string& cluster, const std::function<void(Context&)>& body) {
+inline void run_job(const std::string& cluster, const std::function<void(job::Context&)>& body) {
   const cluster::Cluster parsed = cluster::parse(cluster);
   run_ranks(parsed.world(), [&](int rank, transport::Transport& transport) {
-    Context context;
+    job::Context context;
     context.job.rank = rank;
     context.job.world = parsed.world();
     context.cluster = parsed;

@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 volatile std::sig_atomic_t interrupted = 0;  // the signal
 
 struct Command {
-  StandingOptions job;
+  trials::StandingOptions job;
   std::string cluster;
   fs::path out, resume;
   tuner::TuneOptions tune;
@@ -43,7 +43,7 @@ struct Command {
   double iterations = 1e6;               // of the job that money is worked out for
   double timeout_s = 120;
   bool json = false;
-  MeasureOptions measure;
+  trials::MeasureOptions measure;
   RemoteOptions remote;
 
   fs::path log() const { return out / "trials.jsonl"; }
@@ -75,7 +75,7 @@ class Noted final : public tuner::TrialRunner {
 };
 
 // The domain of an earlier run with its trials, or a new one.
-dataset::Domain open_domain(const Command& command, const Context& context, const graph::Graph& graph) {
+dataset::Domain open_domain(const Command& command, const job::Context& context, const graph::Graph& graph) {
   dataset::Domain domain;
   domain.name = dataset::domain_name(command.job.model, command.cluster, command.job.batch_size);
   domain.graph = graph;
@@ -101,10 +101,10 @@ std::string note(const tuner::TuneProgress& p) {
                      p.speedup, 100 * p.hit_rate);
 }
 
-tuner::TuneResult search(const Command& command, const dataset::Domain& domain, StandingJob& job) {
+tuner::TuneResult search(const Command& command, const dataset::Domain& domain, trials::StandingJob& job) {
   dataset::TrialLog log(command.log());
   log.begin(domain);
-  StandingRunner standing(job, command.measure);
+  trials::StandingRunner standing(job, command.measure);
   int number = static_cast<int>(domain.trials.size());
   Noted runner(standing, command.running(), domain.name, number);
   tuner::Guide guide;
@@ -125,8 +125,8 @@ tuner::TuneResult search(const Command& command, const dataset::Domain& domain, 
   });
 }
 
-void run_rank_0(const Command& command, Context& context) {
-  StandingJob job(context, command.job);
+void run_rank_0(const Command& command, job::Context& context) {
+  trials::StandingJob job(context, command.job);
   dataset::Domain domain = open_domain(command, context, job.graph());
   const tuner::TuneResult result = search(command, domain, job);
   strategy::save_tuned(result.best,
@@ -145,13 +145,13 @@ void run_rank_0(const Command& command, Context& context) {
 }
 
 int run_ranks(const Command& command) {
-  return run_on_ranks(command.cluster, command.timeout_s, command.remote, [&](Context& context) {
+  return run_on_ranks(command.cluster, command.timeout_s, command.remote, [&](job::Context& context) {
     std::signal(SIGINT, [](int signal) { interrupted = signal; });
     std::signal(SIGTERM, [](int signal) { interrupted = signal; });
     if (context.rank() == 0) {
       run_rank_0(command, context);
     } else {
-      StandingJob(context, command.job).follow();
+      trials::StandingJob(context, command.job).follow();
     }
     return code_after(interrupted);
   });
@@ -160,7 +160,7 @@ int run_ranks(const Command& command) {
 // What can be told before ranks are started.
 void check_input(const Command& command) {
   models::make_model(command.job.model, 0);
-  check_compute(command.job.compute);
+  trials::check_compute(command.job.compute);
 }
 
 void check_output(const Command& command) {

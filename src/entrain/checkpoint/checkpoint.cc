@@ -16,7 +16,7 @@
 #include "entrain/checkpoint/optimizer_state.h"
 #include "entrain/tensor_files/safetensors.h"
 
-namespace entrain {
+namespace entrain::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
@@ -38,15 +38,15 @@ std::optional<T> parse_number(std::string_view text) {
 
 // ---- the file's content
 
-TensorFile read_checked(const fs::path& path) {
-  TensorFile file = read_safetensors(path);
+tensor_files::TensorFile read_checked(const fs::path& path) {
+  tensor_files::TensorFile file = tensor_files::read_safetensors(path);
   if (!file.checked) bad_input("{} has no checksums", path.string());
   return file;
 }
 
-TensorFile describe(const CheckpointInfo& info, const torch::nn::Module& module,
-                    const torch::optim::Optimizer& optimizer) {
-  TensorFile file;
+tensor_files::TensorFile describe(const CheckpointInfo& info, const torch::nn::Module& module,
+                                  const torch::optim::Optimizer& optimizer) {
+  tensor_files::TensorFile file;
   file.metadata = {{"format", kFormat},
                    {"format_version", kVersion},
                    {"step", std::to_string(info.step)},
@@ -79,21 +79,22 @@ Saved extract(Saved& all, const std::string& prefix) {
   return part;
 }
 
-const std::string& text_field(const TensorFile& file, const fs::path& path, const std::string& field) {
+const std::string& text_field(const tensor_files::TensorFile& file, const fs::path& path,
+                              const std::string& field) {
   const auto found = file.metadata.find(field);
   if (found == file.metadata.end()) bad_input("checkpoint {}: {} is missing", path.string(), field);
   return found->second;
 }
 
 template <typename T>
-T number_field(const TensorFile& file, const fs::path& path, const std::string& field) {
+T number_field(const tensor_files::TensorFile& file, const fs::path& path, const std::string& field) {
   const std::string& text = text_field(file, path, field);
   const auto value = parse_number<T>(text);
   if (!value) bad_input("checkpoint {}: {} is '{}', not a number", path.string(), field, text);
   return *value;
 }
 
-CheckpointInfo parse_info(const TensorFile& file, const fs::path& path, Saved& tensors) {
+CheckpointInfo parse_info(const tensor_files::TensorFile& file, const fs::path& path, Saved& tensors) {
   if (text_field(file, path, "format") != kFormat || text_field(file, path, "format_version") != kVersion) {
     bad_input("checkpoint {}: format is {} version {}; this program reads {} version {}", path.string(),
               text_field(file, path, "format"), text_field(file, path, "format_version"), kFormat, kVersion);
@@ -155,8 +156,8 @@ std::vector<std::pair<torch::Tensor, torch::Tensor>> match_module(const fs::path
 }
 
 // All checks come before the first change.
-void restore(const TensorFile& file, const fs::path& path, Saved& tensors, torch::nn::Module& module,
-             torch::optim::Optimizer& optimizer) {
+void restore(const tensor_files::TensorFile& file, const fs::path& path, Saved& tensors,
+             torch::nn::Module& module, torch::optim::Optimizer& optimizer) {
   const auto copies = match_module(path, extract(tensors, "model."), module);
   const std::string stored = text_field(file, path, "optimizer");
   if (stored != optimizer_name(optimizer)) {
@@ -228,12 +229,12 @@ void Checkpoints::refuse_later_steps(int64_t now) {
 void Checkpoints::save(const CheckpointInfo& info, const torch::nn::Module& module,
                        const torch::optim::Optimizer& optimizer) {
   refuse_later_steps(info.step);
-  const TensorFile file = describe(info, module, optimizer);
+  const tensor_files::TensorFile file = describe(info, module, optimizer);
   std::error_code error;
   if (fs::create_directories(folder_, error)) sync_folder(fs::absolute(folder_).parent_path());
   if (error) fail("cannot create checkpoint folder {}: {}", folder_.string(), error.message());
   remove_leftovers();
-  write_safetensors(path_of(info.step), file);
+  tensor_files::write_safetensors(path_of(info.step), file);
   damaged_.erase(info.step);
   remove_old(info.step);
   damaged_.clear();
@@ -273,7 +274,7 @@ std::vector<CheckpointInfo> Checkpoints::readable() const {
   std::vector<CheckpointInfo> result;
   for (const int64_t step : steps()) {
     const fs::path path = path_of(step);
-    TensorFile file;
+    tensor_files::TensorFile file;
     try {
       file = read_checked(path);
     } catch (const Error& e) {
@@ -319,7 +320,7 @@ std::optional<CheckpointInfo> Checkpoints::load_newest(torch::nn::Module& module
   std::erase_if(all, [&](int64_t step) { return step > at_most; });
   for (const int64_t step : all) {
     const fs::path path = path_of(step);
-    TensorFile file;
+    tensor_files::TensorFile file;
     try {
       file = read_checked(path);
     } catch (const Error& e) {
@@ -341,4 +342,4 @@ std::optional<CheckpointInfo> Checkpoints::load_newest(torch::nn::Module& module
        newest_reason);
 }
 
-}  // namespace entrain
+}  // namespace entrain::checkpoint

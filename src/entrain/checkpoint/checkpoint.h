@@ -24,7 +24,7 @@
 
 #include "entrain/checkpoint/rng_state.h"  // IWYU pragma: export
 
-namespace entrain {
+namespace entrain::checkpoint {
 
 struct CheckpointInfo {
   int64_t step = 0;           // steps done; asynchronous rules: by rank 0 (see common_saves.h)
@@ -87,4 +87,4 @@ class Checkpoints {
   std::set<int64_t> damaged_;  // of a step, found so by an earlier look
 };
 
-}  // namespace entrain
+}  // namespace entrain::checkpoint

@@ -9,7 +9,7 @@
 #include "entrain/base/error.h"
 #include "entrain/checkpoint/checkpoint.h"
 
-namespace entrain {
+namespace entrain::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
@@ -83,4 +83,4 @@ TEST(CheckpointCrash, KillNeverLeavesAnUnreadableNewest) {
 }
 
 }  // namespace
-}  // namespace entrain
+}  // namespace entrain::checkpoint

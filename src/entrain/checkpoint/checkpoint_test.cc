@@ -15,7 +15,7 @@
 #include "entrain/checkpoint/optimizer_state.h"
 #include "entrain/checkpoint/rng_state.h"
 
-namespace entrain {
+namespace entrain::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
@@ -286,4 +286,4 @@ TEST(RngState, RefusesJunk) {
 }
 
 }  // namespace
-}  // namespace entrain
+}  // namespace entrain::checkpoint

@@ -11,7 +11,7 @@
 
 #include "entrain/base/error.h"
 
-namespace entrain {
+namespace entrain::checkpoint {
 namespace {
 
 namespace optim = torch::optim;
@@ -278,4 +278,4 @@ std::function<void()> prepare_optimizer_state(const Saved& saved, optim::Optimiz
   };
 }
 
-}  // namespace entrain
+}  // namespace entrain::checkpoint

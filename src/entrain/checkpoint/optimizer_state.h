@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace entrain {
+namespace entrain::checkpoint {
 
 // "SGD", "Adam", "AdamW", "Adagrad" or "RMSprop". Throws InputError naming these for any other.
 std::string optimizer_name(const torch::optim::Optimizer& optimizer);
@@ -33,4 +33,4 @@ std::function<void()> prepare_optimizer_state(const std::map<std::string, torch:
                                               torch::optim::Optimizer& optimizer,
                                               const torch::nn::Module& module);
 
-}  // namespace entrain
+}  // namespace entrain::checkpoint

@@ -6,7 +6,7 @@
 
 #include "entrain/base/error.h"
 
-namespace entrain {
+namespace entrain::checkpoint {
 
 torch::Tensor rng_state() {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
@@ -24,4 +24,4 @@ void set_rng_state(const torch::Tensor& state) {
   }
 }
 
-}  // namespace entrain
+}  // namespace entrain::checkpoint

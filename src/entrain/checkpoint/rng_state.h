@@ -3,7 +3,7 @@
 
 #include <torch/types.h>
 
-namespace entrain {
+namespace entrain::checkpoint {
 
 // The default CPU generator's state: a uint8 tensor of its own memory. Thread-safe.
 torch::Tensor rng_state();
@@ -12,4 +12,4 @@ torch::Tensor rng_state();
 // the generator as it was. Thread-safe.
 void set_rng_state(const torch::Tensor& state);
 
-}  // namespace entrain
+}  // namespace entrain::checkpoint

@@ -8,18 +8,18 @@
 #include "entrain/base/log.h"
 #include "entrain/tensor_files/safetensors.h"
 
-namespace entrain {
+namespace entrain::checkpoint {
 
 void save_state_dict(const models::Model& model, const std::filesystem::path& path) {
-  TensorFile file;
+  tensor_files::TensorFile file;
   file.metadata = {{"format", "pt"}};  // as safetensors.torch marks its own
   for (auto& [name, tensor] : model.state()) file.tensors.emplace_back(name, tensor.detach());
-  write_safetensors(path, file);
+  tensor_files::write_safetensors(path, file);
 }
 
 // A tied tensor is there when it is under one of its names: safetensors.torch writes it once.
 void load_state_dict(models::Model& model, const std::filesystem::path& path) {
-  auto file = read_safetensors(path);
+  auto file = tensor_files::read_safetensors(path);
   std::map<std::string, torch::Tensor> saved(file.tensors.begin(), file.tensors.end());
   std::map<const void*, torch::Tensor> values;  // by the model's tensor
   const auto state = model.state();
@@ -50,4 +50,4 @@ void load_state_dict(models::Model& model, const std::filesystem::path& path) {
   }
 }
 
-}  // namespace entrain
+}  // namespace entrain::checkpoint

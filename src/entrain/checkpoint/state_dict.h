@@ -5,7 +5,7 @@
 
 #include "entrain/models/model.h"
 
-namespace entrain {
+namespace entrain::checkpoint {
 
 // Names as in Python's state_dict. Throws Error when writing fails; the file is complete or not there.
 void save_state_dict(const models::Model& model, const std::filesystem::path& path);
@@ -15,4 +15,4 @@ void save_state_dict(const models::Model& model, const std::filesystem::path& pa
 // its value, with a warning. Numbers are converted to the model's type.
 void load_state_dict(models::Model& model, const std::filesystem::path& path);
 
-}  // namespace entrain
+}  // namespace entrain::checkpoint

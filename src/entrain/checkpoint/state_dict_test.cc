@@ -6,7 +6,7 @@
 #include "entrain/models/registry.h"
 #include "support/temp_dir.h"
 
-namespace entrain {
+namespace entrain::checkpoint {
 namespace {
 
 TEST(StateDict, GoesOutAndInAndRefusesAnotherModels) {
@@ -23,4 +23,4 @@ TEST(StateDict, GoesOutAndInAndRefusesAnotherModels) {
 }
 
 }  // namespace
-}  // namespace entrain
+}  // namespace entrain::checkpoint

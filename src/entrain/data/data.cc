@@ -12,7 +12,7 @@
 #include "entrain/data/tensor_data.h"
 #include "entrain/data/text_data.h"
 
-namespace entrain {
+namespace entrain::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -98,4 +98,4 @@ std::unique_ptr<Data> open_data(const std::string& spec, const models::Model& mo
   return make_text_data(path, model, options);
 }
 
-}  // namespace entrain
+}  // namespace entrain::data

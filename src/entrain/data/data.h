@@ -16,7 +16,7 @@
 
 #include "entrain/models/model.h"
 
-namespace entrain {
+namespace entrain::data {
 
 struct DataOptions {
   int64_t batch_size = 32;  // per worker
@@ -44,4 +44,4 @@ class Data {
 std::unique_ptr<Data> open_data(const std::string& spec, const models::Model& model,
                                 const DataOptions& options);
 
-}  // namespace entrain
+}  // namespace entrain::data

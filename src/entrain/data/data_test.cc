@@ -13,7 +13,7 @@
 #include "entrain/tensor_files/safetensors.h"
 #include "support/temp_dir.h"
 
-namespace entrain {
+namespace entrain::data {
 namespace {
 
 void write(const std::filesystem::path& path, const std::string& content) {
@@ -168,8 +168,8 @@ TEST(Data, TensorsOfTheUsersOwnAreReadByTheModelsNames) {
   EXPECT_EQ(data->test_batches(), 2);
   EXPECT_EQ(data->test(1).size(), 1);
 
-  write_safetensors(dir.path() / "d.safetensors",
-                    {{}, {{"x", torch::rand({4, 2})}, {"y", torch::ones({4})}}, {}});
+  tensor_files::write_safetensors(dir.path() / "d.safetensors",
+                                  {{}, {{"x", torch::rand({4, 2})}, {"y", torch::ones({4})}}, {}});
   const auto other = open_data((dir.path() / "d.safetensors").string(), *model, options);
   EXPECT_EQ(other->steps_per_epoch(), 2);
   EXPECT_EQ(other->test_batches(), 0) << "nothing is held out unasked";
@@ -194,4 +194,4 @@ TEST(Data, BadTensorsAreRefused) {
 }
 
 }  // namespace
-}  // namespace entrain
+}  // namespace entrain::data

@@ -3,7 +3,7 @@
 #include "entrain/base/error.h"
 #include "entrain/data/shares.h"
 
-namespace entrain {
+namespace entrain::data {
 namespace {
 
 constexpr int64_t kPadding = 4;
@@ -110,4 +110,4 @@ std::unique_ptr<Data> make_image_data(Images training, Images test, const models
   return std::make_unique<ImageData>(std::move(training), std::move(test), wanted[2], options);
 }
 
-}  // namespace entrain
+}  // namespace entrain::data

@@ -6,7 +6,7 @@
 #include "entrain/data/data.h"
 #include "entrain/data/readers.h"
 
-namespace entrain {
+namespace entrain::data {
 
 // Pixels become (p - mean) / deviation, channel by channel, of the training images. In training each image is
 // cropped at random to the model's side (padded by 4 where it has that side already) and mirrored half
@@ -14,4 +14,4 @@ namespace entrain {
 std::unique_ptr<Data> make_image_data(Images training, Images test, const models::Model& model,
                                       const DataOptions& options);
 
-}  // namespace entrain
+}  // namespace entrain::data

@@ -9,7 +9,7 @@
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
 
-namespace entrain {
+namespace entrain::data {
 namespace {
 
 constexpr int64_t kSide = 32, kChannels = 3, kRecord = 1 + kChannels * kSide * kSide;
@@ -121,4 +121,4 @@ torch::Tensor Vocabulary::tokens(const std::string& text) const {
   return torch::tensor(found, torch::kInt64);
 }
 
-}  // namespace entrain
+}  // namespace entrain::data

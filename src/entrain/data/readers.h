@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace entrain {
+namespace entrain::data {
 
 struct Images {
   torch::Tensor pixels;  // uint8 (N, channels, height, width)
@@ -36,4 +36,4 @@ class Vocabulary {
   std::vector<std::string> words_;
 };
 
-}  // namespace entrain
+}  // namespace entrain::data

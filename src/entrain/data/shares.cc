@@ -1,6 +1,6 @@
 #include "entrain/data/shares.h"
 
-namespace entrain {
+namespace entrain::data {
 
 Shares::Shares(int64_t examples, int64_t batch_size, int worker, int workers, uint64_t seed)
     : examples_(examples),
@@ -21,4 +21,4 @@ torch::Tensor Shares::at(int64_t step) {
   return order_.narrow(0, ((step % steps_) * workers_ + worker_) * batch_size_, batch_size_);
 }
 
-}  // namespace entrain
+}  // namespace entrain::data

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace entrain {
+namespace entrain::data {
 
 // Requires: examples >= batch_size * workers.
 class Shares {
@@ -23,4 +23,4 @@ class Shares {
   torch::Tensor order_;
 };
 
-}  // namespace entrain
+}  // namespace entrain::data

@@ -9,7 +9,7 @@
 #include "entrain/tensor_files/npy.h"
 #include "entrain/tensor_files/safetensors.h"
 
-namespace entrain {
+namespace entrain::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -58,13 +58,13 @@ class TensorData final : public Data {
 Tensors read(const fs::path& path, const std::vector<std::string>& names) {
   Tensors found;
   if (!fs::is_directory(path)) {
-    for (auto& [name, tensor] : read_safetensors(path).tensors) found[name] = std::move(tensor);
+    for (auto& [name, tensor] : tensor_files::read_safetensors(path).tensors) found[name] = std::move(tensor);
     return found;
   }
   for (const std::string& name : names) {
     for (const std::string& one : {name, kHeldOut + name}) {
       const fs::path file = path / (one + ".npy");
-      if (fs::exists(file)) found[one] = read_npy(file);
+      if (fs::exists(file)) found[one] = tensor_files::read_npy(file);
     }
   }
   return found;
@@ -109,4 +109,4 @@ std::unique_ptr<Data> make_tensor_data(const fs::path& path, const models::Model
   return std::make_unique<TensorData>(std::move(training), choose(path, all, kHeldOut, model), options);
 }
 
-}  // namespace entrain
+}  // namespace entrain::data

@@ -6,7 +6,7 @@
 
 #include "entrain/data/data.h"
 
-namespace entrain {
+namespace entrain::data {
 
 // `path`: a .safetensors file with tensors by the names of model.inputs(), or a folder with a NAME.npy for
 // each. Held-out examples are test_NAME; without them there are none. Floating-point numbers become the type
@@ -15,4 +15,4 @@ namespace entrain {
 std::unique_ptr<Data> make_tensor_data(const std::filesystem::path& path, const models::Model& model,
                                        const DataOptions& options);
 
-}  // namespace entrain
+}  // namespace entrain::data

@@ -5,7 +5,7 @@
 #include "entrain/data/readers.h"
 #include "entrain/data/shares.h"
 
-namespace entrain {
+namespace entrain::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -83,4 +83,4 @@ std::unique_ptr<Data> make_text_data(const fs::path& path, const models::Model& 
   return std::make_unique<TextData>(rows, rows_of(vocabulary.tokens(test), length, path), options);
 }
 
-}  // namespace entrain
+}  // namespace entrain::data

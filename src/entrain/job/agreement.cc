@@ -9,7 +9,7 @@
 #include "entrain/job/control.h"
 #include "entrain/strategy/stored.h"
 
-namespace entrain {
+namespace entrain::job {
 namespace {
 
 void check_same(const graph::Graph& own, const graph::Graph& agreed, int rank) {
@@ -89,4 +89,4 @@ void agree_on_resumed_step(Context& context, int64_t step) {
       step, context.rank(), told);
 }
 
-}  // namespace entrain
+}  // namespace entrain::job

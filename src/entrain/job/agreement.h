@@ -9,7 +9,7 @@
 #include "entrain/strategy/strategy.h"
 #include "entrain/transport/transport.h"
 
-namespace entrain {
+namespace entrain::job {
 
 // Collective over the workers: a variable's gradient is sparse if that of some worker is and none is dense,
 // whichever of them the first batch of rank 0 made. Rank 0's `captured` is changed.
@@ -28,4 +28,4 @@ strategy::Strategy agree_on_strategy(transport::Transport& transport, const stra
 // rank 0's: folders that differ between hosts.
 void agree_on_resumed_step(Context& context, int64_t step);
 
-}  // namespace entrain
+}  // namespace entrain::job

@@ -6,7 +6,7 @@
 #include "entrain/job/control.h"
 #include "entrain/transport/control_tags.h"
 
-namespace entrain {
+namespace entrain::job {
 namespace {
 
 constexpr double kPatience_s = 5;
@@ -47,4 +47,4 @@ void Alarm::check() const {
   if (!heard_->why.empty()) throw Error(heard_->why);
 }
 
-}  // namespace entrain
+}  // namespace entrain::job

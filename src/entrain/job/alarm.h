@@ -7,7 +7,7 @@
 
 #include "entrain/job/context.h"
 
-namespace entrain {
+namespace entrain::job {
 
 // One per worker; the transport tolerates losses. One thread.
 class Alarm {
@@ -26,4 +26,4 @@ class Alarm {
   std::shared_ptr<Heard> heard_;
 };
 
-}  // namespace entrain
+}  // namespace entrain::job

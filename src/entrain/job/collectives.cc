@@ -12,7 +12,7 @@
 #include "entrain/job/control.h"
 #include "entrain/transport/control_tags.h"
 
-namespace entrain {
+namespace entrain::job {
 namespace {
 
 constexpr size_t kSmall = 64 << 10;  // bytes that go by way of rank 0, at two latencies
@@ -184,4 +184,4 @@ void on_rank_0(Context& context, const std::function<void()>& work) {
   barrier(context);
 }
 
-}  // namespace entrain
+}  // namespace entrain::job

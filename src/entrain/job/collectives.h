@@ -10,10 +10,9 @@
 #include <vector>
 
 #include "entrain/job/context.h"
+#include "entrain/job/reduce.h"
 
-namespace entrain {
-
-enum class Reduce { kSum, kMean, kMin, kMax };
+namespace entrain::job {
 
 // Every worker gets the same tensor, of the same shape and type. Sums of integers are exact; kMean needs a
 // floating-point type. Requires: the same shape and type on every worker (else PeerError). Any device.
@@ -43,4 +42,4 @@ bool all(Context& context, bool value);
 // What it throws is thrown on rank 0 and ends the job for the others.
 void on_rank_0(Context& context, const std::function<void()>& work);
 
-}  // namespace entrain
+}  // namespace entrain::job

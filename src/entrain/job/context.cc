@@ -19,7 +19,7 @@
 #include "entrain/transport/mpi/mpi_transport.h"
 #include "entrain/transport/tcp/tcp_transport.h"
 
-namespace entrain {
+namespace entrain::job {
 namespace {
 
 std::unique_ptr<rendezvous::Server> serve_rendezvous(const rendezvous::JobEnvironment& job) {
@@ -124,4 +124,4 @@ Context init(const std::string& cluster) {
   return context;
 }
 
-}  // namespace entrain
+}  // namespace entrain::job

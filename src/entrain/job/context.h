@@ -9,7 +9,7 @@
 #include "entrain/rendezvous/server.h"
 #include "entrain/transport/transport.h"
 
-namespace entrain {
+namespace entrain::job {
 
 struct Context {
   Context() = default;
@@ -42,4 +42,4 @@ struct Context {
 // InputError for a bad environment, Error or PeerError when ranks are missing after the job's timeout.
 Context init(const std::string& cluster = "");
 
-}  // namespace entrain
+}  // namespace entrain::job

@@ -8,7 +8,7 @@
 
 #include "entrain/base/error.h"
 
-namespace entrain {
+namespace entrain::job {
 
 namespace {
 
@@ -138,4 +138,4 @@ std::vector<std::string> exchange(Context& context, const std::string& own, tran
   return texts;
 }
 
-}  // namespace entrain
+}  // namespace entrain::job

@@ -16,7 +16,7 @@
 #include "entrain/job/context.h"
 #include "entrain/transport/control_tags.h"
 
-namespace entrain {
+namespace entrain::job {
 
 // What rank 0 lets another rank do next. A rank takes them in the order in which they were given.
 struct Order {
@@ -68,4 +68,4 @@ transport::Payload recv_while_alive(Context& context, int peer, transport::Tag t
 std::vector<std::string> exchange(Context& context, const std::string& own, transport::Tag tag,
                                   std::string_view what);
 
-}  // namespace entrain
+}  // namespace entrain::job

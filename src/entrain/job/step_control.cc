@@ -3,7 +3,7 @@
 #include <atomic>
 #include <utility>
 
-namespace entrain {
+namespace entrain::job {
 namespace {
 
 std::atomic<bool> stop_requested{false};
@@ -26,4 +26,8 @@ Order::Kind StepControl::next(bool change, bool stop, bool last) {
   return now;
 }
 
-}  // namespace entrain
+void StepControl::end() {
+  if (context_.rank() != 0 && std::exchange(started_, false)) take_order(context_);
+}
+
+}  // namespace entrain::job

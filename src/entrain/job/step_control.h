@@ -4,7 +4,7 @@
 
 #include "entrain/job/control.h"
 
-namespace entrain {
+namespace entrain::job {
 
 // Called from a signal handler: training ends after the step under way, writes a checkpoint if it has a
 // folder for one, and reports.
@@ -21,10 +21,14 @@ class StepControl {
   // too. `last`: there is no next call, so nobody would take its order.
   Order::Kind next(bool change, bool stop = false, bool last = false);
 
+  // Called by every worker when there are no more calls though nobody knew that the last one was: takes the
+  // order that rank 0 has given for the next. Throws PeerError.
+  void end();
+
  private:
   Context& context_;
   bool started_ = false;                    // the first call always returns kGo
   Order::Kind decided_ = Order::Kind::kGo;  // by rank 0, for the next call
 };
 
-}  // namespace entrain
+}  // namespace entrain::job

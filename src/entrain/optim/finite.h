@@ -9,14 +9,9 @@
 #include <utility>
 #include <vector>
 
-namespace entrain {
+#include "entrain/base/non_finite.h"  // IWYU pragma: export
 
-// When a loss, a gradient or a parameter is not finite.
-enum class NonFinite {
-  kStop,   // the job ends with an Error that names variable, step and rank; nothing is saved after that
-  kSkip,   // the update is not made, and the job goes on
-  kAllow,  // nobody looks, as in libtorch
-};
+namespace entrain {
 
 // "stop" or "skip", which programs choose from. Throws InputError naming the value and what is allowed.
 NonFinite parse_non_finite(std::string_view name);

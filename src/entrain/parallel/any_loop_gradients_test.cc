@@ -262,7 +262,7 @@ INSTANTIATE_TEST_SUITE_P(Programs, AnyGradient, ::testing::ValuesIn(programs()),
 
 // --- Refused, saying what to do ---
 
-void expect_refused(const std::string& cluster, const std::function<void(Context&)>& body,
+void expect_refused(const std::string& cluster, const std::function<void(job::Context&)>& body,
                     const std::string& advice) {
   try {
     run_job(cluster, body);
@@ -275,7 +275,7 @@ void expect_refused(const std::string& cluster, const std::function<void(Context
 TEST(AnyLoopRefuses, LbfgsInStep) {
   expect_refused(
       "local:1",
-      [](Context& context) {
+      [](job::Context& context) {
         Net net;
         torch::optim::LBFGS optimizer(net.parameters());
         auto handle = distribute(context, net, optimizer);
@@ -287,7 +287,7 @@ TEST(AnyLoopRefuses, LbfgsInStep) {
 TEST(AnyLoopRefuses, StepWithoutAnOptimizer) {
   expect_refused(
       "local:1",
-      [](Context& context) {
+      [](job::Context& context) {
         Net net;
         distribute(context, net)->step(net.loss(drawn({2, kWide}, 1)));
       },
@@ -297,7 +297,7 @@ TEST(AnyLoopRefuses, StepWithoutAnOptimizer) {
 TEST(AnyLoopRefuses, ALayerAddedWithOtherValuesOnEachRank) {
   expect_refused(
       "local:2",
-      [](Context& context) {
+      [](job::Context& context) {
         Net net;
         torch::optim::SGD optimizer(net.parameters(), 0.1);
         auto handle = distribute(context, net, optimizer);
@@ -312,7 +312,7 @@ TEST(AnyLoopRefuses, ALayerAddedWithOtherValuesOnEachRank) {
 TEST(AnyLoopRefuses, RanksThatStopApart) {
   expect_refused(
       "local:2",
-      [](Context& context) {
+      [](job::Context& context) {
         Net net;
         torch::optim::SGD optimizer(net.parameters(), 0.1);
         auto handle = distribute(context, net, optimizer);
@@ -324,7 +324,7 @@ TEST(AnyLoopRefuses, RanksThatStopApart) {
 TEST(AnyLoopRefuses, ABackwardThatBeginsToMakeGradientsInSeveralParts) {
   expect_refused(
       "local:2",
-      [](Context& context) {
+      [](job::Context& context) {
         Net net;
         torch::optim::SGD optimizer(net.parameters(), 0.1);
         auto handle = distribute(context, net, optimizer);

@@ -15,7 +15,7 @@
 #include "support/equivalence.h"
 #include "support/jobs.h"
 
-namespace entrain {
+namespace entrain::parallel {
 namespace {
 
 constexpr int kWorkers = 3;
@@ -47,7 +47,7 @@ Outcome train_with(const std::string& strategy, int steps, const std::string& cl
   Outcome outcome;
   outcome.parameters.resize(kWorkers);
   std::mutex mutex;
-  testing::run_job(cluster, [&](Context& context) {
+  testing::run_job(cluster, [&](job::Context& context) {
     if (!context.trains()) return serve(context);
     const int64_t share = problem.x.size(0) / kWorkers, first = context.rank() * share;
     const auto x = problem.x.narrow(0, first, share), y = problem.y.narrow(0, first, share);
@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(Compressors, Compressed,
 TEST(Compressed, AGradientBeyondFloat16LeavesFiniteParameters) {
   for (const char* strategy : {"allreduce+fp16", "allreduce+fp16-ef", "ps+fp16"}) {
     const uint64_t before = collective::saturated_values();
-    testing::run_job("lab:2x1gbit", [&](Context& context) {
+    testing::run_job("lab:2x1gbit", [&](job::Context& context) {
       torch::nn::Linear model(20, 3);
       torch::optim::SGD optimizer(model->parameters(), 1e-6);
       Distributed distributed(context, *model, optimizer, {.strategy = strategy});
@@ -138,7 +138,7 @@ TEST(Compressed, AGradientBeyondFloat16LeavesFiniteParameters) {
 // it as an error for ever.
 TEST(Compressed, WhatIsNotFiniteIsSeenByAllRanksAndGoneWithTheNextStep) {
   for (const char* strategy : {"allreduce+fp16-ef", "allreduce+topk:0.01", "allreduce+powersgd:2"}) {
-    testing::run_job("lab:2x1gbit", [&](Context& context) {
+    testing::run_job("lab:2x1gbit", [&](job::Context& context) {
       torch::nn::Linear model(300, 300);
       Distributed distributed(context, *model, {.strategy = strategy});
       for (int step = 0; step < 4; ++step) {
@@ -187,4 +187,4 @@ TEST(Largest, FindsAboutAsManyAsAskedForAndTheLargest) {
 }
 
 }  // namespace
-}  // namespace entrain
+}  // namespace entrain::parallel

@@ -10,7 +10,7 @@
 #include "entrain/base/log.h"
 #include "entrain/job/control.h"
 
-namespace entrain {
+namespace entrain::parallel {
 namespace {
 
 // Why the workers at these places cannot use NCCL; empty: they can.
@@ -22,13 +22,13 @@ std::string obstacle(std::vector<std::string> places) {
 }
 
 // Rank 0 hears from every worker, and decides.
-bool agree_on_nccl(Context& context, const std::string& place) {
+bool agree_on_nccl(job::Context& context, const std::string& place) {
   const Deadline deadline = Deadline::after(context.job.timeout_s);
   const auto places =
-      gather_from_workers(context, place, transport::tags::kGpuPlace, deadline, "GPUs of the workers");
+      job::gather_from_workers(context, place, transport::tags::kGpuPlace, deadline, "GPUs of the workers");
   const std::string why_not = context.rank() == 0 ? obstacle(places) : "";
-  const bool agreed = tell_workers(context, why_not.empty() ? "yes" : "no", transport::tags::kGpuPlace,
-                                   deadline, "whether NCCL is used") == "yes";
+  const bool agreed = job::tell_workers(context, why_not.empty() ? "yes" : "no", transport::tags::kGpuPlace,
+                                        deadline, "whether NCCL is used") == "yes";
   if (context.rank() != 0) return agreed;
   const bool on_gpu = std::any_of(places.begin(), places.end(), [](const auto& p) { return !p.empty(); });
   if (why_not.empty()) {
@@ -41,7 +41,7 @@ bool agree_on_nccl(Context& context, const std::string& place) {
 
 }  // namespace
 
-torch::Device device_of(const Context& context, const std::string& name) {
+torch::Device device_of(const job::Context& context, const std::string& name) {
   const torch::Device wanted(name);
   if (!wanted.is_cuda()) return wanted;
   const auto gpus = static_cast<int>(torch::cuda::device_count());
@@ -60,7 +60,7 @@ torch::Device device_of(const Context& context, const std::string& name) {
   return {torch::kCUDA, static_cast<torch::DeviceIndex>(place % gpus)};
 }
 
-std::vector<torch::Device> gpus_of(const Context& context, int devices) {
+std::vector<torch::Device> gpus_of(const job::Context& context, int devices) {
   const int first = device_of(context, "cuda").index();
   const auto gpus = static_cast<int>(torch::cuda::device_count());
   std::vector<torch::Device> result;
@@ -70,7 +70,7 @@ std::vector<torch::Device> gpus_of(const Context& context, int devices) {
   return result;
 }
 
-std::unique_ptr<sync::DeviceSum> device_sum_of(Context& context, torch::Device device) {
+std::unique_ptr<sync::DeviceSum> device_sum_of(job::Context& context, torch::Device device) {
   if (context.workers() == 1) return nullptr;
   const std::vector<int> workers = context.cluster.worker_ranks();
   const char* wanted = std::getenv("ENTRAIN_NCCL");
@@ -79,4 +79,4 @@ std::unique_ptr<sync::DeviceSum> device_sum_of(Context& context, torch::Device d
   return sync::make_nccl(*context.transport, workers, device, context.job.timeout_s);
 }
 
-}  // namespace entrain
+}  // namespace entrain::parallel

@@ -16,7 +16,7 @@
 #include "entrain/strategy/builders/registry.h"
 #include "entrain/strategy/validate.h"
 
-namespace entrain {
+namespace entrain::parallel {
 namespace {
 
 // Adds the time from construction to destruction.
@@ -66,7 +66,7 @@ void mark_as_made(torch::Tensor& gradient) {
 
 }  // namespace
 
-Distributed::Distributed(Context& context, torch::nn::Module& module, torch::optim::Optimizer* optimizer,
+Distributed::Distributed(job::Context& context, torch::nn::Module& module, torch::optim::Optimizer* optimizer,
                          Options options)
     : context_(context),
       module_(module),
@@ -82,7 +82,7 @@ Distributed::Distributed(Context& context, torch::nn::Module& module, torch::opt
   std::vector<torch::Tensor> state;
   for (const auto& [name, tensor] : held) state.push_back(tensor);
   for (const auto& buffer : module.buffers()) state.push_back(buffer);
-  broadcast(context, state);
+  job::broadcast(context, state);
   if (!held.empty()) engine_.sum_on(device_sum_of(context, held.front().second.device()));
 }
 
@@ -106,7 +106,7 @@ Distributed::~Distributed() {
   watch_.reset();
   try {
     finish();
-    give_order(context_, To::kServers, {Order::Kind::kCloseHandle, handle_});
+    job::give_order(context_, job::To::kServers, {job::Order::Kind::kCloseHandle, handle_});
   } catch (const std::exception&) {
     // Whoever called step() or finish() has seen this error.
   }
@@ -124,13 +124,13 @@ bool Distributed::settled(const graph::NamedTensors& trained) const {
 
 void Distributed::settle_model(graph::Capture captured, const std::vector<size_t>& ready) {
   graph::describe_gradients(captured, ready);
-  agree_on_gradients(context_, captured);
+  job::agree_on_gradients(context_, captured);
   graph::NamedTensors named, added;
   for (size_t v = 0; v < captured.variables.size(); ++v) {
     named.emplace_back(captured.graph.variables[v].name, captured.variables[v]);
   }
-  give_order(context_, To::kServers, {Order::Kind::kModel, handle_});
-  graph_ = agree_on_graph(*context_.transport, captured.graph, Deadline::after(context_.job.timeout_s));
+  job::give_order(context_, job::To::kServers, {job::Order::Kind::kModel, handle_});
+  graph_ = job::agree_on_graph(*context_.transport, captured.graph, Deadline::after(context_.job.timeout_s));
   variables_ = graph::tensors_of(named, graph_);
   if (hooks_ != nullptr) {
     for (size_t v = 0; v < variables_.size(); ++v) {
@@ -151,7 +151,7 @@ void Distributed::settle_model(graph::Capture captured, const std::vector<size_t
 }
 
 void Distributed::settle_strategy(const strategy::Strategy& strategy) {
-  strategy_ = agree_on_strategy(*context_.transport, strategy, Deadline::after(context_.job.timeout_s));
+  strategy_ = job::agree_on_strategy(*context_.transport, strategy, Deadline::after(context_.job.timeout_s));
   strategy::validate(strategy_, graph_, context_.cluster);
   engine_.set_plan(plan::make_plan(strategy_, graph_, context_.cluster), graph_, variables_);
 }
@@ -160,7 +160,7 @@ void Distributed::switch_strategy(const strategy::Strategy& strategy) {
   if (hooks_ == nullptr) fail("switch_strategy before the first step: set Options::strategy instead");
   finish();
   if (context_.rank() == 0) strategy::validate(strategy, graph_, context_.cluster);
-  give_order(context_, To::kServers, {Order::Kind::kSwitch, handle_});
+  job::give_order(context_, job::To::kServers, {job::Order::Kind::kSwitch, handle_});
   settle_strategy(strategy);
 }
 
@@ -251,7 +251,7 @@ void Distributed::first_backward(const graph::NamedTensors& trained, const torch
 }
 
 void Distributed::begin() {
-  give_order(context_, To::kServers, {Order::Kind::kServeStep, handle_});
+  job::give_order(context_, job::To::kServers, {job::Order::Kind::kServeStep, handle_});
   engine_.begin(step_);
   made_.assign(variables_.size(), false);
 }
@@ -313,11 +313,11 @@ void Distributed::synchronize_buffers() {
     const bool averaged = options_.buffers == Buffers::kAverage && buffer.is_floating_point();
     (averaged ? floating : sent).push_back(buffer);
   }
-  broadcast(context_, sent);
+  job::broadcast(context_, sent);
   if (floating.empty()) return;
   std::vector<torch::Tensor> flat;
   for (const auto& buffer : floating) flat.push_back(buffer.flatten().to(torch::kFloat64));
-  const torch::Tensor means = all_reduce(context_, torch::cat(flat), Reduce::kMean);
+  const torch::Tensor means = job::all_reduce(context_, torch::cat(flat), job::Reduce::kMean);
   int64_t at = 0;
   for (auto& buffer : floating) {
     buffer.copy_(means.narrow(0, at, buffer.numel()).view_as(buffer));
@@ -329,9 +329,12 @@ void Distributed::synchronize_buffers() {
 
 void Distributed::backward(const torch::Tensor& loss, bool retain_graph, bool create_graph) {
   if (!loss.defined() || !loss.requires_grad()) bad_input("backward(loss): the loss has no gradient");
+  if (profile_) profile_->forward_ends(not_computing());
   synchronize(loss, retain_graph, create_graph);
   take_all([this](size_t v, torch::Tensor gradient) { keep(v, std::move(gradient)); });
   synchronize_buffers();
+  if (!profile_->full()) watch_forward();
+  profile_->forward_begins(not_computing());
 }
 
 void Distributed::average_gradients() {
@@ -353,10 +356,12 @@ void Distributed::step(const torch::Tensor& loss) {
   const bool overlap = options_.overlap_forward && as_they_arrive();
   if (!overlap) complete();
   synchronize_buffers();
-  if (overlap || !profile_->full()) {
-    watch_ = std::make_unique<graph::ForwardWatch>(variables_, [this](size_t v) { use(v); });
-  }
+  if (overlap || !profile_->full()) watch_forward();
   profile_->forward_begins(not_computing());
+}
+
+void Distributed::watch_forward() {
+  watch_ = std::make_unique<graph::ForwardWatch>(variables_, [this](size_t v) { use(v); });
 }
 
 // Whether a variable may be updated before all others are here.
@@ -418,7 +423,7 @@ void Distributed::update_together() {
 
 // The next forward is about to read variable v.
 void Distributed::use(size_t v) {
-  profile_->reads(v, not_computing());
+  if (at::GradMode::is_enabled()) profile_->reads(v, not_computing());  // else it is an optimizer, or a test
   if (!under_way_) return;
   bool taken = false;
   {
@@ -462,13 +467,13 @@ void Distributed::stop_for(const std::string& what, int64_t step) {
   }
 }
 
-std::unique_ptr<Distributed> distribute(Context& context, torch::nn::Module& module,
+std::unique_ptr<Distributed> distribute(job::Context& context, torch::nn::Module& module,
                                         torch::optim::Optimizer& optimizer, Options options) {
   return std::make_unique<Distributed>(context, module, optimizer, std::move(options));
 }
 
-std::unique_ptr<Distributed> distribute(Context& context, torch::nn::Module& module, Options options) {
+std::unique_ptr<Distributed> distribute(job::Context& context, torch::nn::Module& module, Options options) {
   return std::make_unique<Distributed>(context, module, std::move(options));
 }
 
-}  // namespace entrain
+}  // namespace entrain::parallel

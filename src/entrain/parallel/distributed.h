@@ -15,41 +15,13 @@
 #include "entrain/job/agreement.h"
 #include "entrain/job/context.h"
 #include "entrain/optim/finite.h"
+#include "entrain/parallel/options.h"
 #include "entrain/parallel/step_profile.h"
 #include "entrain/parallel/updater.h"
 #include "entrain/plan/plan.h"
 #include "entrain/sync/engine.h"
 
-namespace entrain {
-
-// What happens to a module's buffers (batch normalization's statistics, say) after each step.
-enum class Buffers {
-  kOwn,        // they belong to each rank
-  kBroadcast,  // rank 0's go to all, as with DistributedDataParallel
-  kAverage,    // the mean of all workers'; what is no floating-point number is rank 0's
-};
-
-struct Options {
-  std::string strategy = "allreduce";  // a builder's name or a strategy file
-  uint64_t seed = 0;                   // of builders that draw
-  // The next forward starts while later variables are still under way, and waits at the first operation of
-  // this thread that reads one of them. Whoever reads a parameter in another way (its memory, torch::save,
-  // another thread) must call finish() first. With libtorch's own optimizers, without clip_norm and kSkip.
-  bool overlap_forward = false;
-  // step(): gradients are scaled down to this norm over all variables; 0: as they are.
-  double clip_norm = 0;
-  // step(): what to do when a loss or a mean gradient is not finite. kSkip: no rank makes this update.
-  NonFinite on_nonfinite = NonFinite::kStop;
-  Buffers buffers = Buffers::kOwn;
-  int64_t first_step = 0;  // its number in messages, where a job was resumed
-};
-
-// Where the time went since the start, in seconds.
-struct Times {
-  double backward = 0;  // gradients being made
-  double waited = 0;    // for gradients to arrive
-  double updated = 0;   // in the optimizer
-};
+namespace entrain::parallel {
 
 // One rank's handle. All methods on one thread, the one that runs forward; the same calls in the same order
 // on every worker. Errors: PeerError when another rank fails, naming it.
@@ -62,10 +34,10 @@ class Distributed {
   // Broadcasts rank 0's parameters and buffers. Module and optimizer outlive this; without an optimizer there
   // is backward(), but no step(). A job may have several handles, made in the same order on every worker.
   // Throws InputError for parameters on several devices.
-  Distributed(Context& context, torch::nn::Module& module, torch::optim::Optimizer& optimizer,
+  Distributed(job::Context& context, torch::nn::Module& module, torch::optim::Optimizer& optimizer,
               Options options)
       : Distributed(context, module, &optimizer, std::move(options)) {}
-  Distributed(Context& context, torch::nn::Module& module, Options options)
+  Distributed(job::Context& context, torch::nn::Module& module, Options options)
       : Distributed(context, module, nullptr, std::move(options)) {}
   ~Distributed();
 
@@ -95,7 +67,9 @@ class Distributed {
 
   // Known after the first step.
   const graph::Graph& graph() const { return graph_; }
-  // G with the times of this rank's last steps. Requires: two calls of step().
+  // G with the times of this rank's last steps. Requires: is_profiled(), from two calls of step() or backward()
+  // on.
+  bool is_profiled() const { return profile_ && profile_->steps() > 0; }
   graph::Graph profiled_graph() const;
   const strategy::Strategy& strategy() const { return strategy_; }
   const plan::Plan& plan() const { return engine_.plan(); }
@@ -104,7 +78,7 @@ class Distributed {
   int64_t skipped_steps() const { return skipped_; }  // by NonFinite::kSkip
 
  private:
-  Distributed(Context& context, torch::nn::Module& module, torch::optim::Optimizer* optimizer,
+  Distributed(job::Context& context, torch::nn::Module& module, torch::optim::Optimizer* optimizer,
               Options options);
   void check_rank() const;
   void check_devices() const;
@@ -123,6 +97,7 @@ class Distributed {
   void share_accumulated(const graph::NamedTensors& tensors) const;
   void synchronize_buffers();
 
+  void watch_forward();
   bool as_they_arrive() const;
   bool is_unused(size_t v, const torch::Tensor& gradient) const;
   void take_all(const std::function<void(size_t, torch::Tensor)>& take);
@@ -137,7 +112,7 @@ class Distributed {
   [[noreturn]] void stop_for(const std::string& what, int64_t step);
   double not_computing() const { return times_.waited + times_.updated; }
 
-  Context& context_;
+  job::Context& context_;
   torch::nn::Module& module_;
   torch::optim::Optimizer* optimizer_;
   Options options_;
@@ -164,8 +139,9 @@ class Distributed {
 };
 
 // The same as the constructor, in the words of the README.
-std::unique_ptr<Distributed> distribute(Context& context, torch::nn::Module& module,
+std::unique_ptr<Distributed> distribute(job::Context& context, torch::nn::Module& module,
                                         torch::optim::Optimizer& optimizer, Options options = {});
-std::unique_ptr<Distributed> distribute(Context& context, torch::nn::Module& module, Options options = {});
+std::unique_ptr<Distributed> distribute(job::Context& context, torch::nn::Module& module,
+                                        Options options = {});
 
-}  // namespace entrain
+}  // namespace entrain::parallel

@@ -11,7 +11,7 @@
 #include "entrain/strategy/builders/registry.h"
 #include "support/jobs.h"
 
-namespace entrain {
+namespace entrain::parallel {
 namespace {
 
 using ::testing::HasSubstr;
@@ -31,7 +31,7 @@ models::Batch batch_of(const models::Model& model, int rank, int step) {
 std::vector<torch::Tensor> train(const std::string& cluster, const std::vector<std::string>& strategies,
                                  bool overlap_forward = true, const std::string& name = "vgg16-small") {
   std::vector<torch::Tensor> result;
-  testing::run_job(cluster, [&](Context& context) {
+  testing::run_job(cluster, [&](job::Context& context) {
     if (!context.trains()) return serve(context);
     const auto model = models::make_model(name, 7);
     torch::optim::Adam optimizer(model->parameters(), 1e-3);
@@ -91,7 +91,7 @@ TEST(Distributed, OneRankIsPlainTraining) {
 }
 
 TEST(Distributed, AllRanksStartFromRankZerosParameters) {
-  testing::run_job("local:3", [](Context& context) {
+  testing::run_job("local:3", [](job::Context& context) {
     const auto model = models::make_model("vgg16-small", 50 + static_cast<uint64_t>(context.rank()));
     torch::optim::SGD optimizer(model->parameters(), 0.0);
     const Distributed distributed(context, *model, optimizer, {});
@@ -108,7 +108,7 @@ struct Branching : torch::nn::Module {
 };
 
 TEST(Distributed, VariableThatARankDoesNotUseCountsAsZero) {
-  testing::run_job("local:2", [](Context& context) {
+  testing::run_job("local:2", [](job::Context& context) {
     Branching model;
     torch::optim::SGD optimizer(model.parameters(), 1.0);
     Distributed distributed(context, model, optimizer, {});
@@ -126,7 +126,7 @@ TEST(Distributed, VariableThatARankDoesNotUseCountsAsZero) {
 
 TEST(Distributed, RanksWithDifferentModelsFailNamingTheVariable) {
   try {
-    testing::run_job("local:2", [](Context& context) {
+    testing::run_job("local:2", [](job::Context& context) {
       auto model = torch::nn::Linear(context.rank() == 0 ? 3 : 4, context.rank() == 0 ? 4 : 3);
       torch::optim::SGD optimizer(model->parameters(), 0.1);
       Distributed distributed(context, *model, optimizer, {});
@@ -141,7 +141,7 @@ TEST(Distributed, RanksWithDifferentModelsFailNamingTheVariable) {
 
 TEST(Distributed, AFailingRankEndsTheOthers) {
   try {
-    testing::run_job("local:3", [](Context& context) {
+    testing::run_job("local:3", [](job::Context& context) {
       const auto model = models::make_model("vgg16-small", 7);
       torch::optim::SGD optimizer(model->parameters(), 0.1);
       Distributed distributed(context, *model, optimizer, {});
@@ -158,11 +158,11 @@ TEST(Distributed, AFailingRankEndsTheOthers) {
 }
 
 TEST(Distributed, RanksThatResumeFromDifferentStepsAreTold) {
-  testing::run_job("local:3", [](Context& context) {
-    agree_on_resumed_step(context, 7);
+  testing::run_job("local:3", [](job::Context& context) {
+    job::agree_on_resumed_step(context, 7);
     const int64_t own = context.rank() == 2 ? 5 : 7;  // a folder of another host
-    if (own == 7) return agree_on_resumed_step(context, own);
-    EXPECT_THROW(agree_on_resumed_step(context, own), InputError);
+    if (own == 7) return job::agree_on_resumed_step(context, own);
+    EXPECT_THROW(job::agree_on_resumed_step(context, own), InputError);
   });
 }
 
@@ -171,7 +171,7 @@ TEST(Distributed, RanksThatResumeFromDifferentStepsAreTold) {
 // Rank 1's third loss is infinite; or it is finite and its gradient is NaN: d sqrt(0 w)/dw = 0 / 0.
 enum class Bad { kLoss, kGradient };
 
-void train_with_a_bad_batch(Context& context, Bad bad, const Options& options, int64_t* skipped) {
+void train_with_a_bad_batch(job::Context& context, Bad bad, const Options& options, int64_t* skipped) {
   if (!context.trains()) return serve(context);
   auto model = torch::nn::Linear(3, 1);
   {
@@ -196,8 +196,8 @@ void train_with_a_bad_batch(Context& context, Bad bad, const Options& options, i
 TEST(Distributed, ALossThatIsNotFiniteEndsTheJobNamingRankAndStep) {
   for (const char* cluster : {"local:2", "lab:2x1gbit+1x1gbit/server"}) {
     try {
-      testing::run_job(cluster,
-                       [](Context& context) { train_with_a_bad_batch(context, Bad::kLoss, {}, nullptr); });
+      testing::run_job(
+          cluster, [](job::Context& context) { train_with_a_bad_batch(context, Bad::kLoss, {}, nullptr); });
       ADD_FAILURE() << "no error";
     } catch (const Error& e) {
       EXPECT_THAT(e.what(), HasSubstr("rank 1, step 2: the loss is inf"));
@@ -209,7 +209,7 @@ TEST(Distributed, AGradientThatIsNotFiniteEndsTheJobNamingTheVariable) {
   for (const bool overlap : {false, true}) {
     for (const double clip : {0.0, 1.0}) {
       try {
-        testing::run_job("local:2", [&](Context& context) {
+        testing::run_job("local:2", [&](job::Context& context) {
           train_with_a_bad_batch(context, Bad::kGradient, {.overlap_forward = overlap, .clip_norm = clip},
                                  nullptr);
         });
@@ -225,7 +225,7 @@ TEST(Distributed, AGradientThatIsNotFiniteEndsTheJobNamingTheVariable) {
 TEST(Distributed, AnUpdateThatIsNotFiniteCanBeSkippedByAllRanks) {
   for (const Bad bad : {Bad::kLoss, Bad::kGradient}) {
     int64_t skipped = 0;
-    testing::run_job("local:2", [&](Context& context) {
+    testing::run_job("local:2", [&](job::Context& context) {
       train_with_a_bad_batch(context, bad, {.on_nonfinite = NonFinite::kSkip}, &skipped);
     });
     EXPECT_EQ(skipped, 1);
@@ -235,7 +235,7 @@ TEST(Distributed, AnUpdateThatIsNotFiniteCanBeSkippedByAllRanks) {
 // --- Options ---
 
 TEST(Distributed, BuffersOfRankZeroGoToAllRanksWhenAsked) {
-  testing::run_job("local:3", [](Context& context) {
+  testing::run_job("local:3", [](job::Context& context) {
     torch::nn::BatchNorm1d model(4);
     torch::optim::SGD optimizer(model->parameters(), 0.1);
     Options options;
@@ -253,4 +253,4 @@ TEST(Distributed, BuffersOfRankZeroGoToAllRanksWhenAsked) {
 }
 
 }  // namespace
-}  // namespace entrain
+}  // namespace entrain::parallel

@@ -9,7 +9,7 @@
 #include "entrain/parallel/server.h"
 #include "support/jobs.h"
 
-namespace entrain {
+namespace entrain::parallel {
 namespace {
 
 constexpr int kSteps = 5;
@@ -89,7 +89,7 @@ struct Habit {
 // under way when their step() returns.
 std::vector<torch::Tensor> train(const Habit& habit, const Options& options) {
   std::vector<torch::Tensor> result;
-  testing::run_job(kCluster, [&](Context& context) {
+  testing::run_job(kCluster, [&](job::Context& context) {
     const auto net = make_net();
     torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.1));
     Distributed distributed(context, *net, optimizer, options);
@@ -158,7 +158,7 @@ TEST(Habits, GradientsOfAnEarlierBackwardAreAddedIn) {
   const auto expected = accumulate_alone();
   for (const std::string& strategy : kStrategies) {
     for (const auto& clear : {zero, set_to_none}) {
-      testing::run_job(kCluster, [&](Context& context) {
+      testing::run_job(kCluster, [&](job::Context& context) {
         const auto net = make_net();
         torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.1));
         Distributed distributed(context, *net, optimizer, {strategy});
@@ -176,4 +176,4 @@ TEST(Habits, GradientsOfAnEarlierBackwardAreAddedIn) {
 }
 
 }  // namespace
-}  // namespace entrain
+}  // namespace entrain::parallel

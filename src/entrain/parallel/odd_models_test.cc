@@ -10,7 +10,7 @@
 #include "entrain/parallel/server.h"
 #include "support/jobs.h"
 
-namespace entrain {
+namespace entrain::parallel {
 namespace {
 
 using ::testing::HasSubstr;
@@ -73,7 +73,7 @@ struct Critic : torch::nn::Module {
 TEST(OddModels, TwoHandlesOfOneJobDoNotMixTheirMessages) {
   const auto one = plain(*seeded<Critic>(1), 3), two = plain(*seeded<Critic>(2), 3);
   for (const char* strategy : {"allreduce", "ps", "byteps"}) {
-    testing::run_job("local:3", [&](Context& context) {
+    testing::run_job("local:3", [&](job::Context& context) {
       const auto a = seeded<Critic>(1), b = seeded<Critic>(2);
       torch::optim::SGD of_a(a->parameters(), 0.1), of_b(b->parameters(), 0.1);
       Distributed first(context, *a, of_a, {strategy}), second(context, *b, of_b, {strategy});
@@ -113,7 +113,7 @@ struct Views : torch::nn::Module {
 TEST(OddModels, GradientsThatAreViewsOfOneAnother) {
   const auto expected = plain(*seeded<Views>(3), 2);
   for (const char* strategy : {"allreduce", "ps", "partitioned-ps"}) {
-    testing::run_job("local:2", [&](Context& context) {
+    testing::run_job("local:2", [&](job::Context& context) {
       const auto model = seeded<Views>(3);
       torch::optim::SGD optimizer(model->parameters(), 0.1);
       Distributed distributed(context, *model, optimizer, {strategy});
@@ -132,7 +132,7 @@ struct WithSpare : Critic {
 TEST(OddModels, WhatNoWorkerUsesStaysAsItIs) {
   for (const char* cluster : {"local:1", "local:3", "lab:2x1gbit+1x1gbit/server"}) {
     for (const char* strategy : {"allreduce", "ps", "byteps", "allreduce+fp16", "ps+bf16"}) {
-      testing::run_job(cluster, [&](Context& context) {
+      testing::run_job(cluster, [&](job::Context& context) {
         if (!context.trains()) return serve(context);
         const auto model = seeded<WithSpare>(4);
         const auto before = copies(*model->spare);
@@ -171,7 +171,7 @@ void expect_plain(const std::string& cluster) {
   const int workers = cluster::parse(cluster).workers();
   const auto expected = plain(*seeded<Module>(4), workers);
   for (const char* strategy : {"allreduce", "ps", "parallax"}) {
-    testing::run_job(cluster, [&](Context& context) {
+    testing::run_job(cluster, [&](job::Context& context) {
       if (!context.trains()) return serve(context);
       const auto model = seeded<Module>(4);
       torch::optim::SGD optimizer(model->parameters(), 0.1);
@@ -191,7 +191,7 @@ TEST(OddModels, ASparseGradientThatTheFirstBatchOfRankZeroDoesNotMake) {
 
 TEST(OddModels, ABackwardThatThrowsEndsTheJobForAll) {
   std::atomic<int> failed = 0;
-  testing::run_job("local:3", [&](Context& context) {
+  testing::run_job("local:3", [&](job::Context& context) {
     const auto model = seeded<Critic>(6);
     torch::optim::SGD optimizer(model->parameters(), 0.1);
     Distributed distributed(context, *model, optimizer, {});
@@ -214,4 +214,4 @@ TEST(OddModels, ABackwardThatThrowsEndsTheJobForAll) {
 }
 
 }  // namespace
-}  // namespace entrain
+}  // namespace entrain::parallel

@@ -11,7 +11,7 @@
 #include "entrain/pipeline/profile/layer_profile.h"
 #include "entrain/transport/control_tags.h"
 
-namespace entrain {
+namespace entrain::parallel {
 namespace {
 
 std::vector<int> measured_balance(const strategy::Pipeline& wanted, const layers::Sequence& sequence,
@@ -25,7 +25,7 @@ std::vector<int> measured_balance(const strategy::Pipeline& wanted, const layers
 
 }  // namespace
 
-std::vector<int> agree_on_balance(Context& context, const strategy::Pipeline& wanted,
+std::vector<int> agree_on_balance(job::Context& context, const strategy::Pipeline& wanted,
                                   const layers::Sequence& sequence, const models::Batch& batch) {
   const int cells = wanted.devices * wanted.chunks;
   const auto layers = static_cast<int>(sequence.layers.size());
@@ -37,10 +37,11 @@ std::vector<int> agree_on_balance(Context& context, const strategy::Pipeline& wa
   std::string own;
   if (context.rank() == 0)
     own = text(cells == 1 ? std::vector<int>{layers} : measured_balance(wanted, sequence, batch));
-  const std::string agreed = tell_workers(context, own, transport::tags::kBalance,
-                                          Deadline::after(context.job.timeout_s), "the pipeline's balance");
+  const std::string agreed =
+      job::tell_workers(context, own, transport::tags::kBalance, Deadline::after(context.job.timeout_s),
+                        "the pipeline's balance");
   log_info("balance {}: layers a cell, by measured time", agreed);
   return pipeline::parse_balance(agreed, layers, cells);
 }
 
-}  // namespace entrain
+}  // namespace entrain::parallel

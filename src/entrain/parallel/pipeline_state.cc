@@ -9,7 +9,7 @@
 #include "entrain/checkpoint/optimizer_state.h"
 #include "entrain/transport/control_tags.h"
 
-namespace entrain {
+namespace entrain::parallel {
 namespace {
 
 using Named = std::vector<std::pair<std::string, torch::Tensor>>;
@@ -41,7 +41,7 @@ Named own_state(const pipeline::RankPipeline& engine, const torch::nn::Module& m
   for (const auto& item : module.named_buffers()) {
     if (contains(buffers, item.value())) result.emplace_back("model." + item.key(), item.value());
   }
-  for (const auto& item : collect_optimizer_state(optimizer, module)) {
+  for (const auto& item : checkpoint::collect_optimizer_state(optimizer, module)) {
     if (is_of(item.first, module, parameters)) result.push_back(item);
   }
   return result;
@@ -105,7 +105,7 @@ void keep_only(torch::nn::Module& module, const std::vector<torch::Tensor>& para
   }
 }
 
-void gather_model(Context& context, const std::vector<int>& ranks, const pipeline::RankPipeline& engine,
+void gather_model(job::Context& context, const std::vector<int>& ranks, const pipeline::RankPipeline& engine,
                   torch::nn::Module& module, torch::optim::Optimizer& optimizer) {
   if (ranks.front() != 0) return;
   const Named own = own_state(engine, module, optimizer);
@@ -131,7 +131,7 @@ void gather_model(Context& context, const std::vector<int>& ranks, const pipelin
       target.copy_(tensor);
     }
   }
-  prepare_optimizer_state(remembered, optimizer, module)();
+  checkpoint::prepare_optimizer_state(remembered, optimizer, module)();
 }
 
-}  // namespace entrain
+}  // namespace entrain::parallel

@@ -10,7 +10,7 @@
 #include "entrain/job/context.h"
 #include "entrain/pipeline/run/rank_pipeline.h"
 
-namespace entrain {
+namespace entrain::parallel {
 
 // `parameters` of `module` with their names there. Throws Error for one that is not the module's.
 std::vector<std::pair<std::string, torch::Tensor>> named(const torch::nn::Module& module,
@@ -22,7 +22,7 @@ void keep_only(torch::nn::Module& module, const std::vector<torch::Tensor>& para
 
 // Brings the parameters, buffers and optimizer state of every rank of rank 0's pipeline into rank 0's model
 // and optimizer. Collective over that pipeline; other ranks return at once.
-void gather_model(Context& context, const std::vector<int>& ranks, const pipeline::RankPipeline& engine,
+void gather_model(job::Context& context, const std::vector<int>& ranks, const pipeline::RankPipeline& engine,
                   torch::nn::Module& module, torch::optim::Optimizer& optimizer);
 
-}  // namespace entrain
+}  // namespace entrain::parallel

@@ -8,7 +8,7 @@
 #include "entrain/strategy/stored.h"
 #include "entrain/strategy/validate.h"
 
-namespace entrain {
+namespace entrain::parallel {
 namespace {
 
 // A file is for the whole model: this cell takes its own variables' part.
@@ -25,7 +25,7 @@ strategy::Strategy strategy_for(const std::string& name_or_file, const graph::Gr
 
 }  // namespace
 
-ReplicaSync::ReplicaSync(Context& context, std::vector<int> ranks, std::string strategy, uint64_t seed,
+ReplicaSync::ReplicaSync(job::Context& context, std::vector<int> ranks, std::string strategy, uint64_t seed,
                          std::vector<std::pair<std::string, torch::Tensor>> named)
     : context_(context),
       ranks_(std::move(ranks)),
@@ -70,4 +70,4 @@ void ReplicaSync::sum(int64_t step) {
   }
 }
 
-}  // namespace entrain
+}  // namespace entrain::parallel

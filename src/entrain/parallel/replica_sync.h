@@ -12,7 +12,7 @@
 #include "entrain/sync/engine.h"
 #include "entrain/transport/group_transport.h"
 
-namespace entrain {
+namespace entrain::parallel {
 
 // The replicas of one cell (or of a whole pipeline of threads) are a job of their own: their ranks, their
 // hosts, their variables. One a rank; the same calls in the same order on all of `ranks`.
@@ -20,7 +20,7 @@ class ReplicaSync {
  public:
   // `ranks`: with the same variables as this one, ascending, itself too. `strategy`: a builder's name, or a
   // file for a model that has these variables. `named`: outlive this.
-  ReplicaSync(Context& context, std::vector<int> ranks, std::string strategy, uint64_t seed,
+  ReplicaSync(job::Context& context, std::vector<int> ranks, std::string strategy, uint64_t seed,
               std::vector<std::pair<std::string, torch::Tensor>> named);
 
   // Sums every variable's gradient over the replicas. Requires: gradients are there (a missing one counts as
@@ -32,7 +32,7 @@ class ReplicaSync {
  private:
   void settle();
 
-  Context& context_;
+  job::Context& context_;
   std::vector<int> ranks_;
   std::string strategy_;
   uint64_t seed_;
@@ -42,4 +42,4 @@ class ReplicaSync {
   std::unique_ptr<sync::Engine> engine_;  // after the first backward: which gradients are sparse
 };
 
-}  // namespace entrain
+}  // namespace entrain::parallel

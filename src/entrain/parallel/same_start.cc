@@ -11,16 +11,17 @@
 #include "entrain/job/control.h"
 #include "entrain/transport/control_tags.h"
 
-namespace entrain {
+namespace entrain::parallel {
 namespace {
 
 // The first line of `own` that is not rank 0's, and that one; empty where there is none.
 struct Difference {
   std::string here, there;
 };
-std::optional<Difference> difference(Context& context, const std::string& own, transport::Tag tag,
+std::optional<Difference> difference(job::Context& context, const std::string& own, transport::Tag tag,
                                      const char* what) {
-  const std::string rank_0 = tell_workers(context, own, tag, Deadline::after(context.job.timeout_s), what);
+  const std::string rank_0 =
+      job::tell_workers(context, own, tag, Deadline::after(context.job.timeout_s), what);
   std::istringstream mine(own), others(rank_0);
   while (true) {
     Difference lines;
@@ -32,7 +33,7 @@ std::optional<Difference> difference(Context& context, const std::string& own, t
 
 }  // namespace
 
-void check_same_tensors(Context& context, const graph::NamedTensors& tensors) {
+void check_same_tensors(job::Context& context, const graph::NamedTensors& tensors) {
   std::string own;
   for (const auto& [name, tensor] : tensors) {
     own += fmt::format("{} {} [{}]\n", name, toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
@@ -44,7 +45,7 @@ void check_same_tensors(Context& context, const graph::NamedTensors& tensors) {
        found->there.empty() ? "no more variables" : found->there);
 }
 
-void check_same_values(Context& context, const graph::NamedTensors& tensors) {
+void check_same_values(job::Context& context, const graph::NamedTensors& tensors) {
   std::string own;
   for (const auto& [name, tensor] : tensors) {
     const torch::Tensor host = tensor.detach().cpu().contiguous();
@@ -59,4 +60,4 @@ void check_same_values(Context& context, const graph::NamedTensors& tensors) {
       context.rank(), found->here.substr(0, found->here.rfind(' ')));
 }
 
-}  // namespace entrain
+}  // namespace entrain::parallel

@@ -8,22 +8,22 @@
 #include "entrain/plan/plan.h"
 #include "entrain/sync/engine.h"
 
-namespace entrain {
+namespace entrain::parallel {
 namespace {
 
 // What a handle of the workers needs here.
 class Served {
  public:
-  Served(Context& context, int handle)
+  Served(job::Context& context, int handle)
       : context_(context), engine_(*context.transport, context.job.timeout_s, handle) {}
 
   // Waits for the workers' forward and backward, however long they take.
   void agree_on_model() {
-    graph_ = agree_on_graph(*context_.transport, std::nullopt, Deadline::never());
+    graph_ = job::agree_on_graph(*context_.transport, std::nullopt, Deadline::never());
     agree_on_plan();
   }
   void agree_on_plan() {
-    const auto strategy = agree_on_strategy(*context_.transport, {}, Deadline::never());
+    const auto strategy = job::agree_on_strategy(*context_.transport, {}, Deadline::never());
     engine_.set_plan(plan::make_plan(strategy, graph_, context_.cluster), graph_, {});
   }
   void step() {
@@ -32,7 +32,7 @@ class Served {
   }
 
  private:
-  Context& context_;
+  job::Context& context_;
   sync::Engine engine_;
   graph::Graph graph_;
   int64_t step_ = 0;
@@ -40,25 +40,25 @@ class Served {
 
 }  // namespace
 
-void serve(Context& context) {
+void serve(job::Context& context) {
   if (context.trains()) bad_input("serve() on rank {}, which trains in this cluster", context.rank());
   std::map<int, Served> handles;
   while (true) {
-    const Order order = take_order(context);
-    if (order.kind == Order::Kind::kEndServing) return;
+    const job::Order order = job::take_order(context);
+    if (order.kind == job::Order::Kind::kEndServing) return;
     const auto number = static_cast<int>(order.number);
     Served& handle = handles.try_emplace(number, context, number).first->second;
     switch (order.kind) {
-      case Order::Kind::kModel:
+      case job::Order::Kind::kModel:
         handle.agree_on_model();
         break;
-      case Order::Kind::kSwitch:
+      case job::Order::Kind::kSwitch:
         handle.agree_on_plan();
         break;
-      case Order::Kind::kServeStep:
+      case job::Order::Kind::kServeStep:
         handle.step();
         break;
-      case Order::Kind::kCloseHandle:
+      case job::Order::Kind::kCloseHandle:
         handles.erase(number);
         break;
       default:
@@ -67,4 +67,4 @@ void serve(Context& context) {
   }
 }
 
-}  // namespace entrain
+}  // namespace entrain::parallel

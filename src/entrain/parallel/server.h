@@ -3,10 +3,10 @@
 
 #include "entrain/job/context.h"
 
-namespace entrain {
+namespace entrain::parallel {
 
 // Serves all handles of the workers, one after the other or side by side, until rank 0's Context is gone or
 // end_serving() was called there. Throws PeerError when another rank fails.
-void serve(Context& context);
+void serve(job::Context& context);
 
-}  // namespace entrain
+}  // namespace entrain::parallel

@@ -4,7 +4,7 @@
 
 #include "entrain/base/quantile.h"
 
-namespace entrain {
+namespace entrain::parallel {
 
 // Computing seconds since the last lap.
 double StepProfile::lap(double excluded) {
@@ -63,4 +63,4 @@ void StepProfile::fill(graph::Graph& graph) const {
   }
 }
 
-}  // namespace entrain
+}  // namespace entrain::parallel

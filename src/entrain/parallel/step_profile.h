@@ -9,7 +9,7 @@
 #include "entrain/base/clock.h"
 #include "entrain/graph/graph.h"
 
-namespace entrain {
+namespace entrain::parallel {
 
 // Told of a step's events in the order in which they happen; no two calls overlap.
 //
@@ -52,4 +52,4 @@ class StepProfile {
   std::deque<Step> kept_;
 };
 
-}  // namespace entrain
+}  // namespace entrain::parallel

@@ -5,7 +5,7 @@
 
 #include <unordered_set>
 
-namespace entrain {
+namespace entrain::parallel {
 
 graph::NamedTensors held_tensors(const torch::nn::Module& module, torch::optim::Optimizer* optimizer) {
   graph::NamedTensors named;
@@ -31,4 +31,4 @@ graph::NamedTensors trained_tensors(const torch::nn::Module& module, torch::opti
   return named;
 }
 
-}  // namespace entrain
+}  // namespace entrain::parallel

@@ -4,7 +4,7 @@
 
 #include "entrain/base/error.h"
 
-namespace entrain {
+namespace entrain::parallel {
 namespace {
 
 // A class derived from one of these may do anything, so only the very type counts.
@@ -54,4 +54,4 @@ void Updater::update(const torch::Tensor& parameter) {
   optimizer_.param_groups().swap(only);
 }
 
-}  // namespace entrain
+}  // namespace entrain::parallel

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace entrain {
+namespace entrain::parallel {
 
 // libtorch's own optimizers, but for LBFGS, treat each parameter by itself: a step over a group that holds
 // only one updates just that one. Nothing is known of others.
@@ -36,4 +36,4 @@ class Updater {
   std::unordered_map<const c10::TensorImpl*, size_t> group_of_;
 };
 
-}  // namespace entrain
+}  // namespace entrain::parallel

@@ -9,7 +9,7 @@
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
 
-namespace entrain {
+namespace entrain::tensor_files {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
@@ -90,4 +90,4 @@ torch::Tensor read_npy(const std::filesystem::path& path) {
   return result;
 }
 
-}  // namespace entrain
+}  // namespace entrain::tensor_files

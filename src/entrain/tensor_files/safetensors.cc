@@ -16,7 +16,7 @@
 #include "entrain/base/files.h"
 #include "entrain/base/sha256.h"
 
-namespace entrain {
+namespace entrain::tensor_files {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
@@ -325,4 +325,4 @@ TensorFile read_safetensors(const std::filesystem::path& path) {
   return file;
 }
 
-}  // namespace entrain
+}  // namespace entrain::tensor_files

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace entrain {
+namespace entrain::tensor_files {
 
 struct TensorFile {
   std::map<std::string, std::string> metadata;
@@ -39,4 +39,4 @@ void write_safetensors(const std::filesystem::path& path, const TensorFile& file
 // naming the file and the field.
 TensorFile read_safetensors(const std::filesystem::path& path);
 
-}  // namespace entrain
+}  // namespace entrain::tensor_files

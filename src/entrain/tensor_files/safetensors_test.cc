@@ -8,7 +8,7 @@
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
 
-namespace entrain {
+namespace entrain::tensor_files {
 namespace {
 
 namespace fs = std::filesystem;
@@ -129,4 +129,4 @@ TEST_F(SafetensorsTest, RefusesToWriteWhatItCannotRead) {
 }
 
 }  // namespace
-}  // namespace entrain
+}  // namespace entrain::tensor_files

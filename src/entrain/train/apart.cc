@@ -29,7 +29,7 @@
 #include "entrain/train/steps.h"
 #include "entrain/transport/control_tags.h"
 
-namespace entrain {
+namespace entrain::train {
 namespace {
 
 // Pings come every second: a process that has not been heard of for so long does not run.
@@ -40,7 +40,7 @@ using strategy::Optimizer;
 // One worker's run.
 class ApartTraining final : public Run {
  public:
-  ApartTraining(Context& context, const TrainOptions& options);
+  ApartTraining(job::Context& context, const TrainOptions& options);
   int64_t first_step() const;
 
   bool stops_before(int64_t step, bool enough) override;
@@ -65,7 +65,7 @@ class ApartTraining final : public Run {
   std::string summary(double total_s) const;
   std::optional<std::string> hear(int rank);
 
-  Context& context_;
+  job::Context& context_;
   const TrainOptions& options_;
   const Optimizer& settings_;
   const std::vector<int> ranks_;
@@ -76,38 +76,38 @@ class ApartTraining final : public Run {
   torch::Tensor x_;
   std::unique_ptr<torch::optim::Optimizer> base_;
   std::unique_ptr<optim::DistributedOptimizer> rule_;
-  std::unique_ptr<Data> data_;
+  std::unique_ptr<data::Data> data_;
   bool tested_ = false;
   std::unique_ptr<Examiner> examiner_;  // rank 0, when there is something to test
-  std::optional<CheckpointInfo> resumed_;
+  std::optional<checkpoint::CheckpointInfo> resumed_;
   std::optional<CommonSaves> saves_;  // there is a folder for them
   std::optional<int64_t> unproven_;   // the last save, when no step has been made from its parameters yet
   ApartRecords records_;
-  StepControl control_;
+  job::StepControl control_;
   std::vector<double> step_times_, compute_times_;
   double first_loss_ = NAN, last_loss_ = NAN;
   std::optional<StepGuard> guard_;
-  bool usable_ = true;          // the gradients of the step under way are finite
-  std::optional<Alarm> alarm_;  // asynchronous rules
-  uint64_t bytes_before_ = 0;   // the training; grows by what tests send
+  bool usable_ = true;               // the gradients of the step under way are finite
+  std::optional<job::Alarm> alarm_;  // asynchronous rules
+  uint64_t bytes_before_ = 0;        // the training; grows by what tests send
 };
 
-ApartTraining::ApartTraining(Context& context, const TrainOptions& options)
+ApartTraining::ApartTraining(job::Context& context, const TrainOptions& options)
     : context_(context),
       options_(options),
       settings_(options.optimizer),
       ranks_(context.cluster.worker_ranks()),
       index_(static_cast<int>(std::find(ranks_.begin(), ranks_.end(), context.rank()) - ranks_.begin())),
       synchronous_(!settings_.asynchronous()),
-      device_(device_of(context, options.device)),
+      device_(parallel::device_of(context, options.device)),
       model_(initial_model(options)),
       records_(options.out, context.rank(), settings_),
       control_(context) {
   model_->to(device_);
   x_ = optim::flatten(model_->parameters());
   base_ = optim::make_base(settings_, model_->parameters(), index_, context.workers());
-  data_ = open_data(options.data, *model_,
-                    {options.batch_size, options.seed, index_, context.workers(), true, device_});
+  data_ = data::open_data(options.data, *model_,
+                          {options.batch_size, options.seed, index_, context.workers(), true, device_});
   torch::manual_seed(options.seed * 1'000'003 + static_cast<uint64_t>(context.rank()));  // dropout differs
   resume();
   rule_ = optim::make_rule(settings_, {.x = x_,
@@ -130,7 +130,7 @@ ApartTraining::ApartTraining(Context& context, const TrainOptions& options)
   });
   if (resumed_ && !resumed_->rule.empty()) {
     rule_->restore(resumed_->rule);
-    if (resumed_->rng.size() == 1) set_rng_state(resumed_->rng[0]);
+    if (resumed_->rng.size() == 1) checkpoint::set_rng_state(resumed_->rng[0]);
   }
   if (resumed_) log_info("rank {} resumed after step {}", context.rank(), first_step());
   if (!options.out.empty()) {
@@ -154,7 +154,7 @@ int64_t ApartTraining::first_step() const {
 // Each worker has checkpoints of its own; all go back to the same save. See common_saves.h.
 void ApartTraining::resume() {
   if (options_.resume.empty()) return;
-  Checkpoints checkpoints(options_.resume / fmt::format("worker-{}", context_.rank()), 2);
+  checkpoint::Checkpoints checkpoints(options_.resume / fmt::format("worker-{}", context_.rank()), 2);
   const ResumePoint point =
       agree_on_save(context_, checkpoints.readable(), /*members_only=*/!synchronous_, options_.resume);
   const bool here =
@@ -224,8 +224,8 @@ void ApartTraining::save_at_end(int64_t step) {
     bool last = false;
     while (!last) {
       // One that was told to end alone does not wait for the others' end.
-      const auto order = saves_->wait_for_order(stop_was_requested() ? Deadline::after(context_.job.timeout_s)
-                                                                     : Deadline::never());
+      const auto order = saves_->wait_for_order(
+          job::stop_was_requested() ? Deadline::after(context_.job.timeout_s) : Deadline::never());
       if (!order) break;
       write_save(step, order->number);
       last = order->last;
@@ -238,14 +238,14 @@ void ApartTraining::save_at_end(int64_t step) {
 void ApartTraining::write_save(int64_t step, int64_t number, bool last) {
   rule_->finish();
   guard_->check_parameters(x_, "after an exchange");  // the last one may have been finish()'s
-  CheckpointInfo info;
+  checkpoint::CheckpointInfo info;
   info.step = number;
   info.data_position = step;
   info.world = 1;
   info.model = options_.model;
   info.seed = options_.seed;
   info.strategy = settings_.rule;
-  info.rng = {rng_state()};
+  info.rng = {checkpoint::rng_state()};
   info.rule = rule_->state();
   if (context_.rank() == 0) put_members(info, saves_->begin(number, /*tell=*/!synchronous_, last));
   saves_->save(info, *model_, *base_);
@@ -284,10 +284,10 @@ void ApartTraining::save_result() {
 // exchanges nobody hears of anybody.
 bool ApartTraining::stops_before(int64_t step, bool enough) {
   check_alarm();
-  if (!synchronous_) return enough || stop_was_requested();
+  if (!synchronous_) return enough || job::stop_was_requested();
   if (step % settings_.period != 0) return false;
   const bool last = step + settings_.period >= options_.steps;
-  return control_.next(false, enough, last) == Order::Kind::kStop;
+  return control_.next(false, enough, last) == job::Order::Kind::kStop;
 }
 
 double ApartTraining::share_done(int64_t step, double wall_s) const {
@@ -332,8 +332,9 @@ std::vector<torch::Tensor> ApartTraining::mean_buffers() {
   if (flat.empty()) return {};
   const torch::Tensor own = torch::cat(flat);
   const std::string bytes(static_cast<const char*>(own.data_ptr()), own.nbytes());
-  const auto all = gather_from_workers(context_, bytes, transport::tags::kTestState,
-                                       Deadline::after(context_.job.timeout_s), "batch norm's statistics");
+  const auto all =
+      job::gather_from_workers(context_, bytes, transport::tags::kTestState,
+                               Deadline::after(context_.job.timeout_s), "batch norm's statistics");
   if (context_.rank() != 0) return {};
   torch::Tensor mean = torch::zeros_like(own);
   for (std::string text : all) {
@@ -367,7 +368,7 @@ std::optional<Test> ApartTraining::test(int64_t step, TrainingClock& clock) {
     nlohmann::json own = {{"loss", last_loss_}, {"to_average", distance(parameters)}};
     if (rule_->leader_parameters().defined()) own["to_leader"] = distance(rule_->leader_parameters());
     const auto all =
-        gather_from_workers(context_, own.dump(), transport::tags::kTestState, deadline, "a test");
+        job::gather_from_workers(context_, own.dump(), transport::tags::kTestState, deadline, "a test");
     if (options_.bn_recompute == 0) buffers = mean_buffers();
     if (context_.rank() == 0) test.training_loss = 0;
     for (const auto& text : all) {
@@ -389,7 +390,7 @@ std::optional<Test> ApartTraining::test(int64_t step, TrainingClock& clock) {
   const std::optional<Test> result = examiner_ ? std::optional(test) : std::nullopt;
   if (!synchronous_) return result;  // the others have gone on: this worker's time counts
   // A test may take longer than any exchange; a worker that dies meanwhile is noticed without a deadline.
-  tell_workers(context_, "tested", transport::tags::kTestState, Deadline::never(), "the end of a test");
+  job::tell_workers(context_, "tested", transport::tags::kTestState, Deadline::never(), "the end of a test");
   clock.pause(seconds_since(start));
   bytes_before_ += context_.transport->bytes_sent() - bytes;  // testing is no exchange
   return result;
@@ -480,7 +481,7 @@ void ApartTraining::summarise(TrainReport& report) {
 
 }  // namespace
 
-TrainReport train_apart(Context& context, const TrainOptions& options) {
+TrainReport train_apart(job::Context& context, const TrainOptions& options) {
   if (options.optimizer.asynchronous()) context.transport->tolerate_losses();
   if (context.trains()) {
     ApartTraining training(context, options);
@@ -489,4 +490,4 @@ TrainReport train_apart(Context& context, const TrainOptions& options) {
   return {};  // a host that only serves has nothing to do: the centre is at rank 0
 }
 
-}  // namespace entrain
+}  // namespace entrain::train

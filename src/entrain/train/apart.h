@@ -14,12 +14,12 @@
 
 #include "entrain/train/train.h"
 
-namespace entrain {
+namespace entrain::train {
 
 // The workers' ranks by group, as settings.groups says. Throws InputError for more groups than workers.
 std::vector<std::vector<int>> make_groups(const std::string& groups, const cluster::Cluster& cluster);
 
 // Collective over all ranks, servers too. The report is filled on rank 0.
-TrainReport train_apart(Context& context, const TrainOptions& options);
+TrainReport train_apart(job::Context& context, const TrainOptions& options);
 
-}  // namespace entrain
+}  // namespace entrain::train

@@ -7,7 +7,7 @@
 
 #include "entrain/strategy/stored.h"
 
-namespace entrain {
+namespace entrain::train {
 namespace {
 
 double unix_time() {
@@ -82,4 +82,4 @@ void ApartRecords::test(const Test& test) {
   tests_->append(line.dump());
 }
 
-}  // namespace entrain
+}  // namespace entrain::train

@@ -10,7 +10,7 @@
 #include "entrain/optim/distributed_optimizer.h"
 #include "entrain/train/train.h"
 
-namespace entrain {
+namespace entrain::train {
 
 // Each line is flushed: what was written survives a kill. Without a folder nothing is.
 class ApartRecords {
@@ -28,4 +28,4 @@ class ApartRecords {
   size_t leaders_written_ = 0;
 };
 
-}  // namespace entrain
+}  // namespace entrain::train

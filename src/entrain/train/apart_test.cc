@@ -13,7 +13,7 @@
 #include "support/jobs.h"
 #include "support/temp_dir.h"
 
-namespace entrain {
+namespace entrain::train {
 namespace {
 
 using ::testing::Each;
@@ -37,7 +37,7 @@ std::vector<Test> tests_of(const std::string& rule, const std::filesystem::path&
   // Rank 0's last word to go on comes when nobody asks any more: inproc takes a rank that ends before it has
   // heard it for lost.
   std::latch heard(1);
-  testing::run_job("lab:3x1gbit", [&](Context& context) {
+  testing::run_job("lab:3x1gbit", [&](job::Context& context) {
     if (context.rank() != 0) {
       train_apart(context, options);
       return heard.wait();
@@ -83,9 +83,9 @@ std::string images_with(int64_t bad, const std::filesystem::path& file, int64_t 
   torch::manual_seed(3);
   torch::Tensor x = torch::randn({count, 3, side, side});
   x.narrow(0, 0, bad).fill_(NAN);
-  TensorFile images;
+  tensor_files::TensorFile images;
   images.tensors = {{"x", x}, {"y", torch::randint(10, {count})}};
-  write_safetensors(file, images);
+  tensor_files::write_safetensors(file, images);
   return "tensors:" + file.string();
 }
 
@@ -106,7 +106,7 @@ std::string error_of(const TrainOptions& options, TrainReport* report = nullptr,
                      const std::string& cluster = "lab:2x1gbit") {
   std::latch heard(1);
   try {
-    testing::run_job(cluster, [&](Context& context) {
+    testing::run_job(cluster, [&](job::Context& context) {
       const std::shared_ptr<void> at_end(nullptr, [&](void*) {
         if (context.rank() == 0) heard.count_down();
       });
@@ -125,7 +125,7 @@ void expect_finite_files(const std::filesystem::path& folder) {
   if (!std::filesystem::exists(folder)) return;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
     if (entry.path().extension() != ".safetensors") continue;
-    for (const auto& [name, tensor] : read_safetensors(entry.path()).tensors) {
+    for (const auto& [name, tensor] : tensor_files::read_safetensors(entry.path()).tensors) {
       EXPECT_TRUE(optim::all_finite(tensor)) << entry.path() << " " << name;
     }
   }
@@ -216,7 +216,7 @@ TEST(HogwildNonFinite, StopsOrSkips) {
   TrainReport report;
   ASSERT_EQ(error_of(options, &report, "local:1"), "");
   EXPECT_GT(report.skipped_updates, 0);
-  for (const auto& [name, tensor] : read_safetensors(options.save).tensors) {
+  for (const auto& [name, tensor] : tensor_files::read_safetensors(options.save).tensors) {
     EXPECT_TRUE(optim::all_finite(tensor)) << name;
   }
 }
@@ -240,4 +240,4 @@ TEST(PipelineNonFinite, StopsBeforeAnythingBadIsSaved) {
 }
 
 }  // namespace
-}  // namespace entrain
+}  // namespace entrain::train

@@ -13,7 +13,7 @@
 #include "entrain/job/control.h"
 #include "entrain/transport/control_tags.h"
 
-namespace entrain {
+namespace entrain::train {
 namespace {
 
 using optim::Line;
@@ -41,7 +41,7 @@ struct CommonSaves::Heard {
   std::condition_variable changed;
   std::map<int64_t, std::set<int>> saved;  // at rank 0: who has, by number
   std::set<int> ended;                     // at rank 0: lost, or at their end
-  std::optional<Order> order;              // elsewhere: the newest, not given out yet
+  std::optional<Order> order;         // elsewhere: the newest, not given out yet
   std::optional<Complete> complete;        // likewise
   bool rank0_ended = false, rank0_lost = false;
 
@@ -62,7 +62,7 @@ struct CommonSaves::Heard {
   }
 };
 
-CommonSaves::CommonSaves(Context& context, std::filesystem::path folder, std::optional<int64_t> complete)
+CommonSaves::CommonSaves(job::Context& context, std::filesystem::path folder, std::optional<int64_t> complete)
     : context_(context),
       others_(without(context.cluster.worker_ranks(), context.rank())),
       folder_(std::move(folder)),
@@ -117,9 +117,9 @@ std::optional<CommonSaves::Order> CommonSaves::wait_for_order(Deadline deadline)
   return std::nullopt;
 }
 
-void CommonSaves::save(const CheckpointInfo& info, const torch::nn::Module& module,
+void CommonSaves::save(const checkpoint::CheckpointInfo& info, const torch::nn::Module& module,
                        const torch::optim::Optimizer& optimizer) {
-  Checkpoints(folder_, std::numeric_limits<int>::max()).save(info, module, optimizer);
+  checkpoint::Checkpoints(folder_, std::numeric_limits<int>::max()).save(info, module, optimizer);
   if (context_.rank() == 0) {
     const std::lock_guard lock(heard_->mutex);
     heard_->saved[info.step].insert(0);
@@ -130,7 +130,7 @@ void CommonSaves::save(const CheckpointInfo& info, const torch::nn::Module& modu
 }
 
 void CommonSaves::set_aside(int64_t number) {
-  if (const auto path = Checkpoints(folder_).set_aside(number)) {
+  if (const auto path = checkpoint::Checkpoints(folder_).set_aside(number)) {
     log_warn("rank {}: set aside as {}: its parameters give what is not finite", context_.rank(),
              path->string());
   }
@@ -179,7 +179,7 @@ void CommonSaves::completed(int64_t number) {
 void CommonSaves::remove_before(int64_t number, std::optional<int64_t> former) {
   std::set<int64_t> kept;
   if (former) kept.insert(*former);
-  Checkpoints(folder_).remove_before(number, kept);
+  checkpoint::Checkpoints(folder_).remove_before(number, kept);
 }
 
 void CommonSaves::leave() {
@@ -200,12 +200,12 @@ void CommonSaves::finish() {
   tidy();
 }
 
-void put_members(CheckpointInfo& info, const std::vector<int>& members) {
+void put_members(checkpoint::CheckpointInfo& info, const std::vector<int>& members) {
   const std::vector<int64_t> ranks(members.begin(), members.end());
   info.rule.emplace_back(kMembers, torch::tensor(ranks, torch::kInt64));
 }
 
-std::vector<int> members_of(const CheckpointInfo& info) {
+std::vector<int> members_of(const checkpoint::CheckpointInfo& info) {
   for (const auto& [name, tensor] : info.rule) {
     if (name != kMembers) continue;
     const torch::Tensor ranks = tensor.to(torch::kInt64).contiguous();
@@ -214,13 +214,13 @@ std::vector<int> members_of(const CheckpointInfo& info) {
   return {};
 }
 
-ResumePoint agree_on_save(Context& context, const std::vector<CheckpointInfo>& own, bool members_only,
-                          const std::filesystem::path& folder) {
+ResumePoint agree_on_save(job::Context& context, const std::vector<checkpoint::CheckpointInfo>& own,
+                          bool members_only, const std::filesystem::path& folder) {
   nlohmann::json have = nlohmann::json::array();
-  for (const CheckpointInfo& info : own) have.push_back(info.step);
+  for (const checkpoint::CheckpointInfo& info : own) have.push_back(info.step);
   const Deadline deadline = Deadline::after(context.job.timeout_s);
-  const auto all = gather_from_workers(context, have.dump(), transport::tags::kSavesThere, deadline,
-                                       "saves that are there");
+  const auto all = job::gather_from_workers(context, have.dump(), transport::tags::kSavesThere, deadline,
+                                            "saves that are there");
   const std::vector<int> ranks = context.cluster.worker_ranks();
   nlohmann::json answer;
   if (context.rank() == 0) {
@@ -232,7 +232,7 @@ ResumePoint agree_on_save(Context& context, const std::vector<CheckpointInfo>& o
     }
     answer["error"] =
         fmt::format("{}: no save is whole at every worker: {}", folder.string(), fmt::join(lists, ", "));
-    for (const CheckpointInfo& info : own) {  // newest first
+    for (const checkpoint::CheckpointInfo& info : own) {  // newest first
       std::vector<int> members = members_only ? members_of(info) : std::vector<int>();
       if (members.empty()) members = ranks;
       std::erase_if(members, [&](int rank) { return !by_rank.contains(rank); });  // this job has fewer
@@ -245,9 +245,9 @@ ResumePoint agree_on_save(Context& context, const std::vector<CheckpointInfo>& o
     }
   }
   answer = nlohmann::json::parse(
-      tell_workers(context, answer.dump(), transport::tags::kResumePoint, deadline, "where to resume"));
+      job::tell_workers(context, answer.dump(), transport::tags::kResumePoint, deadline, "where to resume"));
   if (answer.contains("error")) bad_input("`resume` {}", answer["error"].get<std::string>());
   return {answer["number"].get<int64_t>(), answer["without"].get<std::vector<int>>()};
 }
 
-}  // namespace entrain
+}  // namespace entrain::train

@@ -25,7 +25,7 @@
 #include "entrain/job/context.h"
 #include "entrain/optim/mail.h"
 
-namespace entrain {
+namespace entrain::train {
 
 // One worker's side, on one thread. The transport outlives it.
 class CommonSaves {
@@ -36,7 +36,7 @@ class CommonSaves {
   };
 
   // `folder`: of this worker's files. `complete`: the save that the job has gone on from, in the same folder.
-  CommonSaves(Context& context, std::filesystem::path folder, std::optional<int64_t> complete);
+  CommonSaves(job::Context& context, std::filesystem::path folder, std::optional<int64_t> complete);
   ~CommonSaves();
 
   // Rank 0: a save begins. `tell`: the others save under the number of rank 0, as asynchronous rules do.
@@ -49,7 +49,7 @@ class CommonSaves {
   std::optional<Order> wait_for_order(Deadline deadline);
 
   // Writes the file, and tells rank 0. Removes nothing.
-  void save(const CheckpointInfo& info, const torch::nn::Module& module,
+  void save(const checkpoint::CheckpointInfo& info, const torch::nn::Module& module,
             const torch::optim::Optimizer& optimizer);
 
   // The file of that save has turned out to be useless: nobody is to resume from it.
@@ -69,7 +69,7 @@ class CommonSaves {
   void completed(int64_t number);         // rank 0
   void remove_before(int64_t number, std::optional<int64_t> former);
 
-  Context& context_;
+  job::Context& context_;
   const std::vector<int> others_;
   const std::filesystem::path folder_;
   std::optional<int64_t> complete_;           // rank 0: the newest
@@ -79,8 +79,8 @@ class CommonSaves {
 };
 
 // Rank 0's file says who the members are. None in it: all workers.
-void put_members(CheckpointInfo& info, const std::vector<int>& members);
-std::vector<int> members_of(const CheckpointInfo& info);
+void put_members(checkpoint::CheckpointInfo& info, const std::vector<int>& members);
+std::vector<int> members_of(const checkpoint::CheckpointInfo& info);
 
 struct ResumePoint {
   int64_t number = 0;
@@ -90,7 +90,7 @@ struct ResumePoint {
 // Collective over the workers. `own`: the readable checkpoints of this one, newest first. The newest save
 // that is whole at all workers; `members_only`: at all its members that this job still has. Throws InputError
 // naming what each worker has when there is none.
-ResumePoint agree_on_save(Context& context, const std::vector<CheckpointInfo>& own, bool members_only,
-                          const std::filesystem::path& folder);
+ResumePoint agree_on_save(job::Context& context, const std::vector<checkpoint::CheckpointInfo>& own,
+                          bool members_only, const std::filesystem::path& folder);
 
-}  // namespace entrain
+}  // namespace entrain::train

@@ -13,7 +13,7 @@
 #include "support/jobs.h"
 #include "support/temp_dir.h"
 
-namespace entrain {
+namespace entrain::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -45,8 +45,8 @@ void damage(const fs::path& file) {
 struct Toy {
   torch::nn::Linear module{2, 1};
   torch::optim::SGD optimizer{module->parameters(), 0.1};
-  CheckpointInfo info(int64_t number) const {
-    CheckpointInfo result;
+  checkpoint::CheckpointInfo info(int64_t number) const {
+    checkpoint::CheckpointInfo result;
     result.step = number;
     result.model = "toy";
     return result;
@@ -56,7 +56,7 @@ struct Toy {
 TEST(CommonSaves, OlderOnesGoOnlyWhenANewerOneIsCompleteEverywhere) {
   const test::TempDir folder;
   std::latch fast_done(1), slow_done(1), tidied(1);
-  testing::run_job("lab:2x1gbit", [&](Context& context) {
+  testing::run_job("lab:2x1gbit", [&](job::Context& context) {
     const fs::path own = folder.path() / fmt::format("worker-{}", context.rank());
     const Toy toy;
     CommonSaves saves(context, own, std::nullopt);
@@ -94,7 +94,7 @@ TEST(CommonSaves, OlderOnesGoOnlyWhenANewerOneIsCompleteEverywhere) {
 
 TEST(CommonSaves, UnderOneNumberEachWhereItIs) {
   const test::TempDir folder;
-  testing::run_job("lab:3x1gbit", [&](Context& context) {
+  testing::run_job("lab:3x1gbit", [&](job::Context& context) {
     context.transport->tolerate_losses();
     const fs::path own = folder.path() / fmt::format("worker-{}", context.rank());
     const Toy toy;
@@ -113,7 +113,7 @@ TEST(CommonSaves, UnderOneNumberEachWhereItIs) {
       while (!last) {
         const auto order = saves.wait_for_order(Deadline::after(30));
         if (!order) fail("no order came");
-        CheckpointInfo info = toy.info(order->number);
+        checkpoint::CheckpointInfo info = toy.info(order->number);
         info.data_position = 100 * context.rank();
         saves.save(info, *toy.module, toy.optimizer);
         last = order->last;
@@ -124,8 +124,8 @@ TEST(CommonSaves, UnderOneNumberEachWhereItIs) {
   });
   Toy toy;
   for (const int worker : {1, 2}) {
-    const auto info =
-        Checkpoints(folder.path() / fmt::format("worker-{}", worker)).load_newest(*toy.module, toy.optimizer);
+    const auto info = checkpoint::Checkpoints(folder.path() / fmt::format("worker-{}", worker))
+                          .load_newest(*toy.module, toy.optimizer);
     EXPECT_EQ(info->step, 9);
     EXPECT_EQ(info->data_position, 100 * worker);
   }
@@ -157,7 +157,7 @@ Outcome run(const TrainOptions& options, const std::string& cluster = "lab:3x1gb
   outcome.first_steps.resize(3, -1);
   std::latch ended(1);
   try {
-    testing::run_job(cluster, [&](Context& context) {
+    testing::run_job(cluster, [&](job::Context& context) {
       const std::shared_ptr<void> at_end(nullptr, [&](void*) {
         if (context.rank() == 0) ended.count_down();
       });
@@ -210,7 +210,7 @@ TEST_P(CommonSavesOf, AJobThatIsKilledAtAnyMomentCanGoOn) {
     if (death > 3) options.resume = folder.path();
     int64_t last = INT64_MAX;  // that rank 1 wrote before it died
     try {
-      testing::run_job("lab:3x1gbit", [&](Context& context) {
+      testing::run_job("lab:3x1gbit", [&](job::Context& context) {
         std::jthread killer([&](const std::stop_token& stop) {
           while (context.rank() == 1 && !stop.stop_requested()) {
             if (fs::exists(file_of(folder.path(), 1, death))) {
@@ -279,4 +279,4 @@ TEST(CommonSaves, AWorkerThatWasLostStartsFromRankZerosParameters) {
 }
 
 }  // namespace
-}  // namespace entrain
+}  // namespace entrain::train

@@ -7,7 +7,7 @@
 #include "entrain/train/train.h"
 #include "support/jobs.h"
 
-namespace entrain {
+namespace entrain::train {
 namespace {
 
 class CudaTest : public ::testing::Test {
@@ -34,7 +34,7 @@ TrainOptions options_for(const std::string& model, const std::string& device, co
 
 double last_loss(const std::string& cluster, const TrainOptions& options) {
   double loss = 0;
-  testing::run_job(cluster, [&](Context& context) {
+  testing::run_job(cluster, [&](job::Context& context) {
     const TrainReport report = train(context, options);
     if (context.rank() == 0) loss = report.last_loss;
   });
@@ -99,10 +99,10 @@ TEST_F(CudaTest, Compressed) {
 
 TEST(Device, AGpuThatIsNotThereIsBadInput) {
   if (torch::cuda::is_available()) GTEST_SKIP() << "there is a GPU";
-  testing::run_job("local:1", [](Context& context) {
+  testing::run_job("local:1", [](job::Context& context) {
     EXPECT_THROW(train(context, options_for("vgg16-small", "cuda", "allreduce")), InputError);
   });
 }
 
 }  // namespace
-}  // namespace entrain
+}  // namespace entrain::train

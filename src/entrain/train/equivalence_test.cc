@@ -11,7 +11,7 @@
 #include "support/equivalence.h"
 #include "support/jobs.h"
 
-namespace entrain {
+namespace entrain::train {
 namespace {
 
 using testing::Gradients;
@@ -19,8 +19,8 @@ using testing::Gradients;
 void expect_equivalent(const std::string& model, const std::string& cluster, const std::string& strategy,
                        const Gradients& expected,
                        const std::function<strategy::Strategy(strategy::Strategy)>& change = nullptr) {
-  testing::run_job(cluster, [&](Context& context) {
-    if (!context.trains()) return serve(context);
+  testing::run_job(cluster, [&](job::Context& context) {
+    if (!context.trains()) return parallel::serve(context);
     testing::check_equivalence(context, model, expected, {strategy}, change);
   });
 }
@@ -90,11 +90,11 @@ TEST(Equivalence, GradientsAreClippedByTheNormOfTheWholeBatch) {
     for (const auto& [name, gradient] : expected) norm += gradient.square().sum().item<double>();
     norm = std::sqrt(norm);
     for (auto& [name, gradient] : expected) gradient /= 2;
-    Options options;
+    parallel::Options options;
     options.clip_norm = norm / 2;
     for (const char* builder : {"allreduce", "parallax", "partitioned-ps"}) {
       options.strategy = builder;
-      testing::run_job("lab:3x1gbit", [&](Context& context) {
+      testing::run_job("lab:3x1gbit", [&](job::Context& context) {
         testing::check_equivalence(context, model, expected, options);
       });
     }
@@ -118,7 +118,7 @@ TrainOptions scheduled(const std::string& schedule) {
 
 double last_loss_together(const TrainOptions& options, int workers) {
   double loss = 0;
-  testing::run_job(fmt::format("lab:{}x1gbit", workers), [&](Context& context) {
+  testing::run_job(fmt::format("lab:{}x1gbit", workers), [&](job::Context& context) {
     const TrainReport report = train(context, options);
     if (context.rank() == 0) loss = report.last_loss;
   });
@@ -130,9 +130,9 @@ double last_loss_alone(const TrainOptions& options, int workers) {
   const strategy::Optimizer& settings = options.optimizer;
   const auto model = models::make_model(options.model, options.seed);
   torch::optim::SGD sgd(model->parameters(), torch::optim::SGDOptions(settings.learning_rate).momentum(0.9));
-  std::vector<std::unique_ptr<Data>> shares;
+  std::vector<std::unique_ptr<data::Data>> shares;
   for (int i = 0; i < workers; ++i) {
-    shares.push_back(open_data("", *model, {options.batch_size, options.seed, i, workers, true}));
+    shares.push_back(data::open_data("", *model, {options.batch_size, options.seed, i, workers, true}));
   }
   double last = 0;
   for (int64_t step = 0; step < options.steps; ++step) {
@@ -167,4 +167,4 @@ TEST(Equivalence, AScheduledRateIsTheSameOnAllRanks) {
 }
 
 }  // namespace
-}  // namespace entrain
+}  // namespace entrain::train

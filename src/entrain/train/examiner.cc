@@ -8,7 +8,7 @@
 #include "entrain/models/registry.h"
 #include "entrain/optim/worker.h"
 
-namespace entrain {
+namespace entrain::train {
 namespace {
 
 // `use` takes either kind: torch's, and the one that pipelines can defer.
@@ -33,7 +33,7 @@ std::optional<double> set_momentum(layers::BatchNorm2dImpl& norm, std::optional<
 
 }  // namespace
 
-Examiner::Examiner(const std::string& model, torch::Device device, Data& data)
+Examiner::Examiner(const std::string& model, torch::Device device, data::Data& data)
     : model_(models::make_model(model, 0)), data_(data) {
   model_->to(device);
   x_ = optim::flatten(model_->parameters());
@@ -84,4 +84,4 @@ Examiner::Verdict Examiner::examine(const torch::Tensor& parameters, int64_t bat
           classifier != nullptr ? static_cast<double>(wrong) / static_cast<double>(count) : -1};
 }
 
-}  // namespace entrain
+}  // namespace entrain::train

@@ -9,7 +9,7 @@
 #include "entrain/data/data.h"
 #include "entrain/models/model.h"
 
-namespace entrain {
+namespace entrain::train {
 
 class Examiner {
  public:
@@ -19,7 +19,7 @@ class Examiner {
   };
 
   // Makes a second model of that name. `data` outlives it.
-  Examiner(const std::string& model, torch::Device device, Data& data);
+  Examiner(const std::string& model, torch::Device device, data::Data& data);
 
   bool has_batch_norm() const { return has_batch_norm_; }
 
@@ -36,8 +36,8 @@ class Examiner {
 
   std::shared_ptr<models::Model> model_;
   torch::Tensor x_;  // model_'s parameters
-  Data& data_;
+  data::Data& data_;
   bool has_batch_norm_ = false;
 };
 
-}  // namespace entrain
+}  // namespace entrain::train

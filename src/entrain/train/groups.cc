@@ -4,7 +4,7 @@
 #include "entrain/job/control.h"
 #include "entrain/train/apart.h"
 
-namespace entrain {
+namespace entrain::train {
 
 std::vector<std::vector<int>> make_groups(const std::string& groups, const cluster::Cluster& cluster) {
   const std::vector<int> workers = cluster.worker_ranks();
@@ -28,4 +28,4 @@ std::vector<std::vector<int>> make_groups(const std::string& groups, const clust
   return result;
 }
 
-}  // namespace entrain
+}  // namespace entrain::train

@@ -17,14 +17,14 @@
 #include "entrain/train/step_guard.h"
 #include "entrain/train/steps.h"
 
-namespace entrain {
+namespace entrain::train {
 namespace {
 
 // What one thread owns. The parameters are views of the shared vector.
 struct Replica {
   std::shared_ptr<models::Model> model;
   std::unique_ptr<torch::optim::Optimizer> base;
-  std::unique_ptr<Data> data;
+  std::unique_ptr<data::Data> data;
   int64_t position = 0;
   std::unique_ptr<StepGuard> guard;
 };
@@ -42,8 +42,8 @@ std::vector<Replica> make_replicas(const TrainOptions& options, torch::Tensor& x
     }
     replica.guard = std::make_unique<StepGuard>(0, options.on_nonfinite, *replica.model);
     replica.base = optim::make_base(options.optimizer, replica.model->parameters(), i, threads);
-    replica.data = open_data(options.data, *replica.model,
-                             {options.batch_size, options.seed, i, threads, true, torch::kCPU});
+    replica.data = data::open_data(options.data, *replica.model,
+                                   {options.batch_size, options.seed, i, threads, true, torch::kCPU});
   }
   return replicas;
 }
@@ -62,7 +62,7 @@ void average_buffers(const std::vector<Replica>& replicas) {
 
 }  // namespace
 
-TrainReport train_hogwild(Context& context, const TrainOptions& options) {
+TrainReport train_hogwild(job::Context& context, const TrainOptions& options) {
   if (context.world() != 1) {
     bad_input(
         "`optimizer` hogwild: its workers are threads of one process; allowed: `cluster` local:1 `threads` "
@@ -107,8 +107,8 @@ TrainReport train_hogwild(Context& context, const TrainOptions& options) {
         report.last_loss = loss;
         records.step(step, seconds_since(begin), loss, {}, 0);
         progress.update(step + 1, fmt::format("loss {:.4f}", loss));
-        if (stop_was_requested()) report.interrupted = true;
-        if (stop_was_requested() || (options.seconds > 0 && seconds_since(begin) >= options.seconds))
+        if (job::stop_was_requested()) report.interrupted = true;
+        if (job::stop_was_requested() || (options.seconds > 0 && seconds_since(begin) >= options.seconds))
           stop = true;
       },
       &stop);
@@ -130,4 +130,4 @@ TrainReport train_hogwild(Context& context, const TrainOptions& options) {
   return report;
 }
 
-}  // namespace entrain
+}  // namespace entrain::train

@@ -3,9 +3,9 @@
 
 #include "entrain/train/train.h"
 
-namespace entrain {
+namespace entrain::train {
 
 // Requires: a job of one rank; throws InputError otherwise. --steps counts each thread's.
-TrainReport train_hogwild(Context& context, const TrainOptions& options);
+TrainReport train_hogwild(job::Context& context, const TrainOptions& options);
 
-}  // namespace entrain
+}  // namespace entrain::train

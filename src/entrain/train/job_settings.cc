@@ -14,7 +14,7 @@
 #include "entrain/strategy/stored.h"
 #include "entrain/transport/control_tags.h"
 
-namespace entrain {
+namespace entrain::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -134,7 +134,7 @@ std::string differences(const std::vector<Setting>& own, const std::vector<Setti
 
 }  // namespace
 
-std::vector<Setting> deciding_settings(const Context& context, const TrainOptions& options) {
+std::vector<Setting> deciding_settings(const job::Context& context, const TrainOptions& options) {
   Collected all;
   if (models::is_script(options.model)) {
     all.add_file("model", options.model);
@@ -160,7 +160,7 @@ std::vector<Setting> deciding_settings(const Context& context, const TrainOption
   return all.settings;
 }
 
-void agree_on_settings(Context& context, const TrainOptions& options) {
+void agree_on_settings(job::Context& context, const TrainOptions& options) {
   if (context.world() == 1) return;
   const std::vector<Setting> own = deciding_settings(context, options);
   const Deadline deadline = Deadline::after(context.job.timeout_s);
@@ -177,4 +177,4 @@ void agree_on_settings(Context& context, const TrainOptions& options) {
   if (!verdict.empty()) bad_input("{}", verdict);
 }
 
-}  // namespace entrain
+}  // namespace entrain::train

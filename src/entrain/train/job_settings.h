@@ -9,7 +9,7 @@
 #include "entrain/job/context.h"
 #include "entrain/train/train.h"
 
-namespace entrain {
+namespace entrain::train {
 
 struct Setting {
   std::string name;      // the field's: "optimizer.learning_rate"
@@ -24,10 +24,10 @@ struct Setting {
 // Files count by their size, beginning and end, wherever they are. Not among them, so each rank may have its
 // own: the paths of all files and folders, device, trace, progress, overlap_forward, the advisor (rank 0's).
 // Folders of examples are not looked into.
-std::vector<Setting> deciding_settings(const Context& context, const TrainOptions& options);
+std::vector<Setting> deciding_settings(const job::Context& context, const TrainOptions& options);
 
 // Collective over all ranks, servers too. Throws InputError on every rank when they differ anywhere: it names
 // the field, its value there and on rank 0, and the rank.
-void agree_on_settings(Context& context, const TrainOptions& options);
+void agree_on_settings(job::Context& context, const TrainOptions& options);
 
-}  // namespace entrain
+}  // namespace entrain::train

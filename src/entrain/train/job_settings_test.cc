@@ -10,7 +10,7 @@
 #include "support/jobs.h"
 #include "support/temp_dir.h"
 
-namespace entrain {
+namespace entrain::train {
 namespace {
 
 using ::testing::AllOf;
@@ -33,7 +33,7 @@ std::vector<std::string> errors_of(const std::function<void(TrainOptions&)>& cha
                                    const TrainOptions& options = job()) {
   std::vector<std::string> errors;
   std::mutex mutex;
-  testing::run_job(cluster, [&](Context& context) {
+  testing::run_job(cluster, [&](job::Context& context) {
     TrainOptions own = options;
     if (context.rank() == odd) change(own);
     try {
@@ -147,7 +147,7 @@ TEST(JobSettings, ARankThatOnlyServesNeedsNoFiles) {
 TEST(JobSettings, EveryKindOfTrainingRefuses) {
   for (const char* rule : {"sgd", "lsgd", "downpour", "pipeline"}) {
     try {
-      testing::run_job("lab:2x1gbit", [&](Context& context) {
+      testing::run_job("lab:2x1gbit", [&](job::Context& context) {
         TrainOptions options = job();
         if (rule == std::string("pipeline")) {
           options.pipeline.devices = 2;
@@ -165,4 +165,4 @@ TEST(JobSettings, EveryKindOfTrainingRefuses) {
 }
 
 }  // namespace
-}  // namespace entrain
+}  // namespace entrain::train

@@ -6,7 +6,7 @@
 #include "entrain/job/step_control.h"
 #include "entrain/train/steps.h"
 
-namespace entrain {
+namespace entrain::train {
 namespace {
 
 std::string progress_note(double loss, const TrainReport& report) {
@@ -19,7 +19,7 @@ std::string progress_note(double loss, const TrainReport& report) {
 
 }  // namespace
 
-TrainReport run_loop(Context& context, const TrainOptions& options, int64_t first_step, Run& run) {
+TrainReport run_loop(job::Context& context, const TrainOptions& options, int64_t first_step, Run& run) {
   TrainReport report;
   report.first_step = first_step;
   Progress progress("step", shown_total(options.steps), options.progress && context.rank() == 0);
@@ -31,7 +31,7 @@ TrainReport run_loop(Context& context, const TrainOptions& options, int64_t firs
   for (; step < options.steps; ++step) {
     const bool enough = options.seconds > 0 && clock.seconds() >= options.seconds;
     if (run.stops_before(step, enough)) {
-      report.interrupted = stop_was_requested();
+      report.interrupted = job::stop_was_requested();
       break;
     }
     const double loss = run.make(step, clock);
@@ -48,4 +48,4 @@ TrainReport run_loop(Context& context, const TrainOptions& options, int64_t firs
   return report;
 }
 
-}  // namespace entrain
+}  // namespace entrain::train

@@ -11,7 +11,7 @@
 #include "entrain/base/clock.h"
 #include "entrain/train/train.h"
 
-namespace entrain {
+namespace entrain::train {
 
 // Seconds of training: stands still while a test runs.
 class TrainingClock {
@@ -45,6 +45,6 @@ class Run {
 };
 
 // From `first_step` on (> 0: resumed).
-TrainReport run_loop(Context& context, const TrainOptions& options, int64_t first_step, Run& run);
+TrainReport run_loop(job::Context& context, const TrainOptions& options, int64_t first_step, Run& run);
 
-}  // namespace entrain
+}  // namespace entrain::train

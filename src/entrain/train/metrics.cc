@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-namespace entrain {
+namespace entrain::train {
 
-Metrics::Metrics(const Context& context, std::filesystem::path folder)
+Metrics::Metrics(const job::Context& context, std::filesystem::path folder)
     : folder_(context.rank() == 0 ? std::move(folder) : "") {}
 
 void Metrics::append(const nlohmann::json& line) {
@@ -28,4 +28,4 @@ void Metrics::test(const Test& test) {
       {{"step", test.step}, {"wall_s", test.wall_s}, {"test_loss", test.loss}, {"test_error", test.error}});
 }
 
-}  // namespace entrain
+}  // namespace entrain::train

@@ -8,13 +8,13 @@
 #include "entrain/base/files.h"
 #include "entrain/train/train.h"
 
-namespace entrain {
+namespace entrain::train {
 
 class Metrics {
  public:
   // Folder and file are made with the first line. On other ranks than 0, or without a folder, nothing is
   // written.
-  Metrics(const Context& context, std::filesystem::path folder);
+  Metrics(const job::Context& context, std::filesystem::path folder);
 
   // `more`: fields of one kind of training.
   void step(int64_t step, double loss, double seconds, const nlohmann::json& more);
@@ -27,4 +27,4 @@ class Metrics {
   std::optional<LineLog> lines_;
 };
 
-}  // namespace entrain
+}  // namespace entrain::train

@@ -5,20 +5,20 @@
 #include "entrain/models/registry.h"
 #include "entrain/models/script.h"
 
-namespace entrain {
+namespace entrain::train {
 
 std::shared_ptr<models::Model> initial_model(const TrainOptions& options) {
   auto model = models::make_model(options.model, options.seed);
-  if (!options.init.empty()) load_state_dict(*model, options.init);
+  if (!options.init.empty()) checkpoint::load_state_dict(*model, options.init);
   return model;
 }
 
 void save_results(const models::Model& model, const TrainOptions& options) {
-  if (!options.save.empty()) save_state_dict(model, options.save);
+  if (!options.save.empty()) checkpoint::save_state_dict(model, options.save);
   if (!options.save_model.empty()) models::save_script(model, options.save_model);
 }
 
-bool is_tested(const TrainOptions& options, const Data& data) {
+bool is_tested(const TrainOptions& options, const data::Data& data) {
   if (options.test_every == 0 && options.data.empty()) return false;
   if (data.test_batches() > 0) return true;
   if (options.test_every == 0) return false;
@@ -26,4 +26,4 @@ bool is_tested(const TrainOptions& options, const Data& data) {
             options.data);
 }
 
-}  // namespace entrain
+}  // namespace entrain::train

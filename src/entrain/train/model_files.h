@@ -7,7 +7,7 @@
 #include "entrain/models/model.h"
 #include "entrain/train/train.h"
 
-namespace entrain {
+namespace entrain::train {
 
 // The model of options.model, with the parameters and buffers of options.init if there is one. On the CPU.
 // Throws InputError (see models::make_model and load_state_dict).
@@ -18,6 +18,6 @@ void save_results(const models::Model& model, const TrainOptions& options);
 
 // Whether the job tests: it was asked to, or there are held-out examples. Throws InputError when it was asked
 // to and there are none.
-bool is_tested(const TrainOptions& options, const Data& data);
+bool is_tested(const TrainOptions& options, const data::Data& data);
 
-}  // namespace entrain
+}  // namespace entrain::train

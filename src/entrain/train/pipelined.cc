@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <optional>
 
 #include "entrain/base/error.h"
@@ -19,15 +18,7 @@
 #include "entrain/job/control.h"
 #include "entrain/job/step_control.h"
 #include "entrain/optim/base.h"
-#include "entrain/optim/finite.h"
-#include "entrain/parallel/device.h"
-#include "entrain/parallel/pipeline_balance.h"
-#include "entrain/parallel/pipeline_state.h"
-#include "entrain/parallel/replica_sync.h"
-#include "entrain/pipeline/plan/partition.h"
-#include "entrain/pipeline/run/assemble.h"
-#include "entrain/pipeline/run/rank_pipeline.h"
-#include "entrain/pipeline/run/thread_pipeline.h"
+#include "entrain/parallel/pipelined.h"
 #include "entrain/train/examiner.h"
 #include "entrain/train/loop.h"
 #include "entrain/train/metrics.h"
@@ -35,42 +26,12 @@
 #include "entrain/train/steps.h"
 #include "entrain/transport/control_tags.h"
 
-namespace entrain {
+namespace entrain::train {
 namespace {
-
-// Which pipeline this rank is of, and which device of it.
-struct Place {
-  bool ranks = false;  // a device is a rank; else a thread of each rank
-  int replica = 0, replicas = 1;
-  int device = 0;             // of this rank; threads: 0
-  std::vector<int> pipeline;  // ranks of this pipeline, by device
-  std::vector<int> twins;     // ranks with the same cells as this one
-};
-
-Place place_of(const Context& context, const strategy::Pipeline& pipeline) {
-  const int world = context.world(), devices = pipeline.devices;
-  if (context.workers() != world) {
-    bad_input("a pipeline on a cluster with hosts that only serve: not allowed; {} of {} ranks train",
-              context.workers(), world);
-  }
-  Place place;
-  place.ranks = devices > 1 && (pipeline.cells == "ranks" || (pipeline.cells == "auto" && world >= devices));
-  if (place.ranks && world % devices != 0) {
-    bad_input("`pipeline` {} on {} ranks: allowed: a number of ranks that {} divides, or `cells` threads",
-              devices, world, devices);
-  }
-  const int width = place.ranks ? devices : 1;
-  place.replica = context.rank() / width;
-  place.replicas = world / width;
-  place.device = context.rank() % width;
-  for (int d = 0; d < width; ++d) place.pipeline.push_back(place.replica * width + d);
-  for (int r = 0; r < place.replicas; ++r) place.twins.push_back(r * width + place.device);
-  return place;
-}
 
 class PipelinedTraining final : public Run {
  public:
-  PipelinedTraining(Context& context, const TrainOptions& options);
+  PipelinedTraining(job::Context& context, const TrainOptions& options);
 
   int64_t first_step() const { return resumed_ ? resumed_->step : 0; }
 
@@ -81,42 +42,33 @@ class PipelinedTraining final : public Run {
   void finish(TrainReport& report) override;
 
  private:
-  void clip();
-  bool counts_here(const torch::Tensor& parameter) const;
   void take_times(double passed, double wall);
-  void gather_at_rank_0();
   void summarise(TrainReport& report);
 
-  Context& context_;
+  job::Context& context_;
   const TrainOptions& options_;
   const strategy::Optimizer& settings_;
-  Place place_;
   std::shared_ptr<models::Model> model_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
-  std::unique_ptr<Data> data_;
-  std::optional<CheckpointInfo> resumed_;
-  std::unique_ptr<pipeline::Engine> engine_;
-  pipeline::RankPipeline* rank_engine_ = nullptr;  // engine_, when cells are ranks
-  optim::NamedTensors named_;                      // engine_'s parameters
-  std::unique_ptr<ReplicaSync> sync_;              // with replicas
+  std::unique_ptr<data::Data> data_;
+  std::optional<checkpoint::CheckpointInfo> resumed_;
+  std::unique_ptr<parallel::Pipelined> pipelined_;
   bool tested_ = false;
   std::unique_ptr<Examiner> examiner_;  // rank 0, when there is something to test
   Metrics metrics_;
-  StepControl control_;
+  job::StepControl control_;
   int64_t warmup_ = 0;  // steps whose times do not count
   std::vector<double> step_times_;
-  std::vector<pipeline::DeviceTimes> times_;  // by device that is here
-  std::vector<int> balance_;
+  std::vector<pipeline::DeviceTimes> times_;             // by device that is here
   std::vector<std::vector<pipeline::Span>> last_spans_;  // of the last step, when a trace is wanted
   double first_loss_ = NAN, last_loss_ = NAN;
   uint64_t bytes_before_ = 0;
 };
 
-PipelinedTraining::PipelinedTraining(Context& context, const TrainOptions& options)
+PipelinedTraining::PipelinedTraining(job::Context& context, const TrainOptions& options)
     : context_(context),
       options_(options),
       settings_(options.optimizer),
-      place_(place_of(context, options.pipeline)),
       model_(initial_model(options)),
       metrics_(context, options.out),
       control_(context) {
@@ -128,64 +80,32 @@ PipelinedTraining::PipelinedTraining(Context& context, const TrainOptions& optio
   if (options.on_nonfinite == NonFinite::kSkip) {
     bad_input("on non-finite is skip: not supported with a pipeline, allowed: stop");
   }
-  if (options.device != "cpu" && place_.ranks) {
-    bad_input("`device` {} with cells that are ranks: allowed: `cells` threads, or cpu", options.device);
-  }
   const layers::Sequence sequence = model_->sequence();
   if (sequence.layers.empty()) {
     bad_input("`model` {}: not a sequence of layers, so no pipeline can run it", options.model);
   }
-  if (options.batch_size < wanted.micro_batches) {
-    bad_input("`micro_batches` {} of `batch_size` {}: allowed: 1 to {}", wanted.micro_batches,
-              options.batch_size, options.batch_size);
-  }
-  data_ = open_data(options.data, *model_,
-                    {options.batch_size, options.seed, place_.replica, place_.replicas, true, torch::kCPU});
-  balance_ = agree_on_balance(context, wanted, sequence, data_->training(0));
-  if (options.device != "cpu") {
-    const auto places = gpus_of(context, wanted.devices);
-    pipeline::place_cells(sequence, pipeline::cut(sequence.layers, balance_), places);
-  }
+  const auto place = parallel::place_of(context, wanted);
+  data_ =
+      data::open_data(options.data, *model_,
+                      {options.batch_size, options.seed, place.replica, place.replicas, true, torch::kCPU});
+  pipelined_ =
+      std::make_unique<parallel::Pipelined>(context, *model_, sequence, data_->training(0),
+                                            parallel::PipelinedOptions{.pipeline = wanted,
+                                                                       .strategy = options.strategy,
+                                                                       .device = options.device,
+                                                                       .seed = options.seed,
+                                                                       .clip_norm = settings_.clip_norm});
   optimizer_ = optim::make_base(settings_, model_->parameters(), 0, 1);
   if (!options.resume.empty()) {
-    resumed_ = Checkpoints(options.resume).load_newest(*model_, *optimizer_);
+    resumed_ = checkpoint::Checkpoints(options.resume).load_newest(*model_, *optimizer_);
     if (!resumed_ || resumed_->model != options.model) {
       bad_input("`resume` {}: no checkpoint of {} there", options.resume.string(), options.model);
     }
-    agree_on_resumed_step(context, resumed_->step);
+    job::agree_on_resumed_step(context, resumed_->step);
     log_info("resumed after step {}", resumed_->step);
   }
-  pipeline::Options engine;
-  engine.balance = balance_;
-  engine.devices = wanted.devices;
-  engine.chunks = wanted.chunks;
-  engine.micro_batches = wanted.micro_batches;
-  engine.schedule = wanted.schedule;
-  engine.remat = pipeline::parse_remat(wanted.remat);
-  // Replicas see different examples: their random numbers differ too.
-  engine.seed = options.seed + static_cast<uint64_t>(place_.replica) * 1'000'003;
-  engine.loss_scale = 1.0 / place_.replicas;  // summed over replicas, gradients are the mean's
-  if (place_.ranks) {
-    auto made = std::make_unique<pipeline::RankPipeline>(*context.transport, place_.pipeline, sequence,
-                                                         engine, context.job.timeout_s);
-    rank_engine_ = made.get();
-    engine_ = std::move(made);
-    if (context.rank() != 0) keep_only(*model_, rank_engine_->parameters(), rank_engine_->buffers());
-  } else {
-    engine_ = std::make_unique<pipeline::ThreadPipeline>(sequence, engine);
-  }
-  engine_->set_steps(resumed_ ? resumed_->step : 0);
-  const auto parameters = engine_->parameters();
-  for (const auto& item : model_->named_parameters()) {
-    const auto same = [&](const torch::Tensor& parameter) { return parameter.is_same(item.value()); };
-    if (std::any_of(parameters.begin(), parameters.end(), same))
-      named_.emplace_back(item.key(), item.value());
-  }
-  times_.resize(place_.ranks ? 1 : static_cast<size_t>(wanted.devices));
-  if (place_.replicas > 1) {
-    sync_ = std::make_unique<ReplicaSync>(context, place_.twins, options.strategy, options.seed,
-                                          named(*model_, parameters));
-  }
+  pipelined_->use(*optimizer_, first_step());
+  times_.resize(place.ranks ? 1 : static_cast<size_t>(wanted.devices));
   tested_ = is_tested(options, *data_);
   if (context.rank() == 0 && tested_) {
     examiner_ = std::make_unique<Examiner>(options.model, torch::kCPU, *data_);
@@ -194,30 +114,7 @@ PipelinedTraining::PipelinedTraining(Context& context, const TrainOptions& optio
 }
 
 bool PipelinedTraining::stops_before(int64_t step, bool enough) {
-  return control_.next(false, enough, step + 1 == options_.steps) == Order::Kind::kStop;
-}
-
-bool PipelinedTraining::counts_here(const torch::Tensor& parameter) const {
-  return rank_engine_ == nullptr || rank_engine_->counts_here(parameter);
-}
-
-// By the norm of all cells' gradients together.
-void PipelinedTraining::clip() {
-  if (settings_.clip_norm == 0) return;
-  const torch::NoGradGuard no_grad;
-  const auto parameters = engine_->parameters();
-  double squares = 0;
-  for (const auto& parameter : parameters) {
-    if (parameter.grad().defined() && counts_here(parameter)) {
-      squares += parameter.grad().to(torch::kDouble).square().sum().item<double>();
-    }
-  }
-  if (rank_engine_ != nullptr) squares = rank_engine_->sum(squares);
-  const double scale = settings_.clip_norm / (std::sqrt(squares) + 1e-6);
-  if (scale >= 1) return;
-  for (const auto& parameter : parameters) {
-    if (parameter.grad().defined()) parameter.mutable_grad().mul_(scale);
-  }
+  return control_.next(false, enough, step + 1 == options_.steps) == job::Order::Kind::kStop;
 }
 
 double PipelinedTraining::make(int64_t step, const TrainingClock&) {
@@ -229,23 +126,11 @@ double PipelinedTraining::make(int64_t step, const TrainingClock&) {
   const auto start = Clock::now();
   const models::Batch batch = data_->training(step);
   const auto ran = Clock::now();
-  // Not zeroed in place, as libtorch 1.13 does: the first micro-batch's gradients become the parameters' own.
-  for (const auto& parameter : engine_->parameters()) parameter.mutable_grad().reset();
-  last_loss_ = engine_->run(batch.input, batch.target);
-  const double passed = seconds_since(ran);
-  if (sync_) sync_->sum(step);
-  if (rank_engine_ != nullptr) rank_engine_->sum_tied();
-  if (const auto trouble = optim::trouble_with(last_loss_, named_)) {
-    optim::stop_at_non_finite(context_.rank(), step, *trouble);
-  }
-  clip();
+  last_loss_ = pipelined_->run(batch.input, batch.target);
   const double share = static_cast<double>(step) / static_cast<double>(options_.steps);
   optim::set_rate(*optimizer_, settings_.rate_of(0, 1) * settings_.rate_factor(share));
-  optimizer_->step();
-  if (const auto name = optim::first_non_finite(named_)) {
-    optim::stop_at_non_finite(context_.rank(), step, fmt::format("{} is not finite after the update", *name));
-  }
-  take_times(passed, seconds_since(ran));
+  pipelined_->update();
+  take_times(pipelined_->pass_seconds(), seconds_since(ran));
   const double seconds = seconds_since(start);
   if (done == 0) first_loss_ = last_loss_;
   if (done >= warmup_) step_times_.push_back(seconds);
@@ -255,7 +140,7 @@ double PipelinedTraining::make(int64_t step, const TrainingClock&) {
 
 // Of the step that took `wall` seconds, whose passes were done after `passed`.
 void PipelinedTraining::take_times(double passed, double wall) {
-  auto spans = engine_->spans();
+  auto spans = pipelined_->engine().spans();
   for (size_t d = 0; d < spans.size(); ++d) {
     // A device that is done early waits for the others at the end of the passes.
     const double idle_from = spans[d].empty() ? 0 : spans[d].back().end_s;
@@ -266,23 +151,18 @@ void PipelinedTraining::take_times(double passed, double wall) {
   if (!options_.trace.empty()) last_spans_ = std::move(spans);
 }
 
-// Collective: the whole model and its optimizer's state.
-void PipelinedTraining::gather_at_rank_0() {
-  if (place_.ranks) gather_model(context_, place_.pipeline, *rank_engine_, *model_, *optimizer_);
-}
-
 void PipelinedTraining::save(int64_t step, bool last) {
   const bool due = options_.checkpoint_every > 0 && step % options_.checkpoint_every == 0;
   if (options_.out.empty() || due == last) return;  // the last step's was written when it was made
-  gather_at_rank_0();
+  pipelined_->gather();
   if (context_.rank() != 0) return;
-  CheckpointInfo info;
+  checkpoint::CheckpointInfo info;
   info.step = info.data_position = step;
   info.world = context_.world();
   info.model = options_.model;
   info.seed = options_.seed;
-  info.strategy = fmt::format("pipeline {}x{}", options_.pipeline.devices, place_.replicas);
-  Checkpoints(options_.out).save(info, *model_, *optimizer_);
+  info.strategy = fmt::format("pipeline {}x{}", options_.pipeline.devices, pipelined_->place().replicas);
+  checkpoint::Checkpoints(options_.out).save(info, *model_, *optimizer_);
 }
 
 std::optional<Test> PipelinedTraining::test(int64_t step, TrainingClock& clock) {
@@ -290,7 +170,7 @@ std::optional<Test> PipelinedTraining::test(int64_t step, TrainingClock& clock) 
   const auto start = Clock::now();
   const double wall_s = clock.seconds();
   std::optional<Test> result;
-  gather_at_rank_0();
+  pipelined_->gather();
   if (examiner_) {
     const auto verdict =
         examiner_->examine(model_->parameters(), options_.bn_recompute, step, model_->buffers());
@@ -303,7 +183,7 @@ std::optional<Test> PipelinedTraining::test(int64_t step, TrainingClock& clock) 
 
 void PipelinedTraining::finish(TrainReport& report) {
   if (!options_.save.empty() || !options_.save_model.empty()) {
-    gather_at_rank_0();
+    pipelined_->gather();
     if (context_.rank() == 0) save_results(*model_, options_);
   }
   summarise(report);
@@ -319,8 +199,8 @@ void PipelinedTraining::summarise(TrainReport& report) {
       {"devices", nlohmann::json::array()},
       {"spans", pipeline::to_json(last_spans_)}};
   for (const auto& times : times_) own["devices"].push_back(pipeline::to_json(times));
-  const auto all = gather_from_workers(context_, own.dump(), transport::tags::kSummary,
-                                       Deadline::after(context_.job.timeout_s), "summary of the run");
+  const auto all = job::gather_from_workers(context_, own.dump(), transport::tags::kSummary,
+                                            Deadline::after(context_.job.timeout_s), "summary of the run");
   if (context_.rank() != 0) return;
   std::vector<pipeline::DeviceTimes> devices;
   std::vector<std::vector<pipeline::Span>> spans;
@@ -328,18 +208,18 @@ void PipelinedTraining::summarise(TrainReport& report) {
     const auto json = nlohmann::json::parse(all[rank]);
     report.bytes_sent.push_back(json["bytes"].get<double>());
     report.saturated_values += json["saturated"].get<uint64_t>();
-    if (rank % static_cast<int>(place_.pipeline.size()) == 0) {
-      report.first_loss += number_of(json["loss"][0]) / place_.replicas;
-      report.last_loss += number_of(json["loss"][1]) / place_.replicas;
+    if (rank % static_cast<int>(pipelined_->place().pipeline.size()) == 0) {
+      report.first_loss += number_of(json["loss"][0]) / pipelined_->place().replicas;
+      report.last_loss += number_of(json["loss"][1]) / pipelined_->place().replicas;
     }
-    if (rank >= static_cast<int>(place_.pipeline.size())) continue;
+    if (rank >= static_cast<int>(pipelined_->place().pipeline.size())) continue;
     for (const auto& times : json["devices"]) devices.push_back(pipeline::device_times_from_json(times));
     for (auto& of_device : pipeline::spans_from_json(json["spans"])) spans.push_back(std::move(of_device));
   }
   report.step_times = step_times_;
-  report.strategy_id = sync_ ? sync_->strategy_id() : "pipeline";
-  report.pipeline = pipeline::break_down(engine_->schedule(), devices);
-  report.balance = balance_;
+  report.strategy_id = pipelined_->strategy_id();
+  report.pipeline = pipeline::break_down(pipelined_->engine().schedule(), devices);
+  report.balance = pipelined_->balance();
   report.compute_time = (report.pipeline->compute + report.pipeline->recompute) / steps;
   if (!options_.trace.empty() && !spans.empty())
     write_file_atomically(options_.trace, pipeline::chrome_trace(spans));
@@ -347,9 +227,9 @@ void PipelinedTraining::summarise(TrainReport& report) {
 
 }  // namespace
 
-TrainReport train_pipelined(Context& context, const TrainOptions& options) {
+TrainReport train_pipelined(job::Context& context, const TrainOptions& options) {
   PipelinedTraining training(context, options);
   return run_loop(context, options, training.first_step(), training);
 }
 
-}  // namespace entrain
+}  // namespace entrain::train

@@ -3,10 +3,10 @@
 
 #include "entrain/train/train.h"
 
-namespace entrain {
+namespace entrain::train {
 
 // Cells are threads of a rank, or ranks: K consecutive ranks are one pipeline, and rank r's cell is
 // synchronized with those of ranks r + K, r + 2K, ... by the strategy. Collective, as train().
-TrainReport train_pipelined(Context& context, const TrainOptions& options);
+TrainReport train_pipelined(job::Context& context, const TrainOptions& options);
 
-}  // namespace entrain
+}  // namespace entrain::train

@@ -5,7 +5,7 @@
 #include "entrain/base/error.h"
 #include "entrain/base/log.h"
 
-namespace entrain {
+namespace entrain::train {
 
 StepGuard::StepGuard(int rank, NonFinite policy, const torch::nn::Module& module,
                      std::function<void(const std::string&)> on_stop)
@@ -53,4 +53,4 @@ void StepGuard::stop(const std::string& what) const {
   }
 }
 
-}  // namespace entrain
+}  // namespace entrain::train

@@ -12,7 +12,7 @@ namespace torch::nn {
 class Module;
 }
 
-namespace entrain {
+namespace entrain::train {
 
 // For workers (or threads) that make updates of their own. One thread.
 //
@@ -52,4 +52,4 @@ class StepGuard {
   int64_t skipped_ = 0;
 };
 
-}  // namespace entrain
+}  // namespace entrain::train

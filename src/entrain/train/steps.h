@@ -6,7 +6,7 @@
 
 #include "entrain/base/error.h"
 
-namespace entrain {
+namespace entrain::train {
 
 // Steps from `first` (> 0: resumed) to `all`. Throws InputError when there are none left.
 inline int64_t steps_left(int64_t first, int64_t all) {
@@ -23,4 +23,4 @@ inline int64_t shown_total(int64_t steps) { return steps < kUnlimited ? steps : 
 // Those at the start of a run of `count` steps whose times do not count: the first fifth, at most 5.
 inline int64_t warmup_steps(int64_t count) { return std::min<int64_t>(5, count / 5 + (count > 1 ? 1 : 0)); }
 
-}  // namespace entrain
+}  // namespace entrain::train

@@ -15,13 +15,12 @@
 #include "entrain/checkpoint/checkpoint.h"
 #include "entrain/collective/cast.h"
 #include "entrain/data/data.h"
-#include "entrain/job/agreement.h"
 #include "entrain/job/control.h"
-#include "entrain/job/step_control.h"
 #include "entrain/models/script.h"
 #include "entrain/optim/base.h"
 #include "entrain/parallel/device.h"
 #include "entrain/parallel/distributed.h"
+#include "entrain/parallel/saved.h"
 #include "entrain/parallel/server.h"
 #include "entrain/strategy/builders/registry.h"
 #include "entrain/train/apart.h"
@@ -35,11 +34,13 @@
 #include "entrain/train/step_guard.h"
 #include "entrain/train/steps.h"
 #include "entrain/transport/control_tags.h"
+#include "entrain/trials/advised.h"
 
-namespace entrain {
+namespace entrain::train {
 namespace {
 
-DataOptions data_options(const Context& context, const TrainOptions& options, torch::Device device) {
+data::DataOptions data_options(const job::Context& context, const TrainOptions& options,
+                               torch::Device device) {
   const std::vector<int> workers = context.cluster.worker_ranks();
   const auto worker =
       static_cast<int>(std::find(workers.begin(), workers.end(), context.rank()) - workers.begin());
@@ -55,25 +56,25 @@ std::shared_ptr<models::Model> model_on(torch::Device device, const TrainOptions
 // One worker's run.
 class Training final : public Run {
  public:
-  Training(Context& context, const TrainOptions& options)
+  Training(job::Context& context, const TrainOptions& options)
       : context_(context),
         options_(options),
-        device_(device_of(context, options.device)),
+        device_(parallel::device_of(context, options.device)),
         model_(model_on(device_, options)),
         optimizer_(optim::make_base(options.optimizer, model_->parameters(), 0, 1)),
-        data_(open_data(options.data, *model_, data_options(context, options, device_))),
+        data_(data::open_data(options.data, *model_, data_options(context, options, device_))),
         guard_(context.rank(), options.on_nonfinite, *model_),
         metrics_(context, options.out),
-        control_(context) {
+        advised_(context, options.advisor) {
     resume();
     distributed_ =
-        distribute(context, *model_, *optimizer_,
-                   {.strategy = options.strategy,
-                    .seed = options.seed,
-                    .overlap_forward = options.overlap_forward && !models::is_script(options.model),
-                    .clip_norm = options.optimizer.clip_norm,
-                    .on_nonfinite = options.on_nonfinite,
-                    .first_step = resumed_ ? resumed_->step : 0});
+        parallel::distribute(context, *model_, *optimizer_,
+                             {.strategy = options.strategy,
+                              .seed = options.seed,
+                              .overlap_forward = options.overlap_forward && !models::is_script(options.model),
+                              .clip_norm = options.optimizer.clip_norm,
+                              .on_nonfinite = options.on_nonfinite,
+                              .first_step = resumed_ ? resumed_->step : 0});
     restore_rng();
     tested_ = is_tested(options, *data_);
     if (context.rank() == 0 && tested_) {
@@ -100,25 +101,21 @@ class Training final : public Run {
   void set_rate(int64_t step, double wall_s);
   void summarise(TrainReport& report);
 
-  Context& context_;
+  job::Context& context_;
   const TrainOptions& options_;
   torch::Device device_;
   std::shared_ptr<models::Model> model_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
-  std::unique_ptr<Data> data_;
+  std::unique_ptr<data::Data> data_;
   StepGuard guard_;
   Metrics metrics_;
-  StepControl control_;
-  std::optional<CheckpointInfo> resumed_;
-  std::unique_ptr<Distributed> distributed_;
+  trials::Advised advised_;
+  std::optional<checkpoint::CheckpointInfo> resumed_;
+  std::unique_ptr<parallel::Distributed> distributed_;
   bool tested_ = false;
-  std::unique_ptr<Examiner> examiner_;        // rank 0, when there is something to test
-  std::optional<strategy::Strategy> wanted_;  // by the advisor
-  bool announced_ = false;                    // that change
-  bool changed_ = false;                      // the strategy, before the step under way
-  std::optional<int64_t>
-      unproven_;        // the last checkpoint, when no loss has been made from its parameters yet
-  int64_t warmup_ = 0;  // steps whose times do not count
+  std::unique_ptr<Examiner> examiner_;  // rank 0, when there is something to test
+  std::optional<int64_t> unproven_;     // the last checkpoint: no loss has come from its parameters yet
+  int64_t warmup_ = 0;                  // steps whose times do not count
   std::vector<double> step_times_, compute_times_;
   uint64_t bytes_before_ = 0;
   double first_loss_ = NAN;
@@ -127,20 +124,18 @@ class Training final : public Run {
 
 void Training::resume() {
   if (options_.resume.empty()) return;
-  resumed_ = Checkpoints(options_.resume).load_newest(*model_, *optimizer_);
+  resumed_ = parallel::load_everywhere(context_, options_.resume, *model_, *optimizer_);
   if (!resumed_) bad_input("`resume` {}: no checkpoint there", options_.resume.string());
   if (resumed_->model != options_.model) {
     bad_input("`resume` {}: a checkpoint of {}, not of {}", options_.resume.string(), resumed_->model,
               options_.model);
   }
-  agree_on_resumed_step(context_, resumed_->step);
   optim::set_rate(*optimizer_, options_.optimizer.rate_of(0, 1));  // this job's, not that of the one before
 }
 
 void Training::restore_rng() {
   if (!resumed_) return;
-  const auto rank = static_cast<size_t>(context_.rank());
-  if (rank < resumed_->rng.size() && resumed_->rng[rank].defined()) set_rng_state(resumed_->rng[rank]);
+  parallel::restore_rng(context_, *resumed_);
   log_info("resumed after step {}", resumed_->step);
 }
 
@@ -154,27 +149,13 @@ void Training::save(int64_t step, bool last) {
 void Training::write_checkpoint(int64_t step) {
   distributed_->finish();
   guard_.check_parameters("after the last update");
-  const torch::Tensor own = rng_state();
-  const std::string bytes(static_cast<const char*>(own.data_ptr()), own.nbytes());
-  const auto all =
-      gather_from_workers(context_, bytes, transport::tags::kRandomState,
-                          Deadline::after(context_.job.timeout_s), "random state for a checkpoint");
-  if (context_.rank() != 0) return;
-  CheckpointInfo info;
-  info.rng.resize(static_cast<size_t>(context_.world()));  // none of those who only serve
-  const std::vector<int> workers = context_.cluster.worker_ranks();
-  for (size_t w = 0; w < workers.size(); ++w) {
-    torch::Tensor& state = info.rng[static_cast<size_t>(workers[w])];
-    state = torch::empty({static_cast<int64_t>(all[w].size())}, torch::kByte);
-    std::memcpy(state.data_ptr(), all[w].data(), all[w].size());
-  }
+  checkpoint::CheckpointInfo info;
   info.step = step;
   info.data_position = step;
-  info.world = context_.world();
   info.model = options_.model;
   info.seed = options_.seed;
   info.strategy = distributed_->strategy().id;
-  Checkpoints(options_.out).save(info, *model_, *optimizer_);
+  parallel::save_on_rank_0(context_, options_.out, 2, std::move(info), *model_, *optimizer_);
   unproven_ = step;
 }
 
@@ -182,7 +163,7 @@ void Training::write_checkpoint(int64_t step) {
 // made in between must not be what the job is resumed from.
 void Training::set_aside_unproven() {
   if (!unproven_ || options_.on_nonfinite != NonFinite::kStop) return;
-  if (const auto path = Checkpoints(options_.out).set_aside(*unproven_)) {
+  if (const auto path = checkpoint::Checkpoints(options_.out).set_aside(*unproven_)) {
     log_warn("set aside as {}: its parameters give a loss that is not finite", path->string());
   }
   unproven_.reset();
@@ -225,14 +206,9 @@ std::optional<Test> Training::test(int64_t step, TrainingClock& clock) {
 }
 
 bool Training::stops_before(int64_t step, bool enough) {
-  const auto order = control_.next(wanted_ && !announced_, enough, step + 1 == options_.steps);
-  if (order == Order::Kind::kStop) return true;
-  changed_ = order == Order::Kind::kSwitch;
-  if (changed_) {
-    distributed_->switch_strategy(wanted_.value_or(strategy::Strategy{}));
-    wanted_.reset();
+  if (advised_.before_step(*distributed_, enough, step + 1 == options_.steps) == job::Order::Kind::kStop) {
+    return true;
   }
-  announced_ = wanted_.has_value();
   if (step > first_step()) switch_if_due(step);
   return false;
 }
@@ -241,7 +217,7 @@ double Training::make(int64_t step, const TrainingClock& clock) {
   const int64_t done = step - first_step();
   if (done == warmup_) bytes_before_ = context_.transport->bytes_sent();
   const auto start = Clock::now();
-  const Times before = distributed_->times();
+  const parallel::Times before = distributed_->times();
   guard_.begin(step);
   const torch::Tensor loss = model_->loss(data_->training(step));
   const double forward = seconds_since(start) - (distributed_->times().waited - before.waited) -
@@ -258,10 +234,7 @@ double Training::make(int64_t step, const TrainingClock& clock) {
   metrics_.step(
       step, last_loss_, seconds,
       {{"bytes_sent", context_.transport->bytes_sent()}, {"strategy", distributed_->strategy().id}});
-  if (options_.advisor != nullptr && !wanted_ && done > 0) {
-    wanted_ = options_.advisor->observe({step, seconds, distributed_->strategy().id, changed_},
-                                        [&] { return distributed_->profiled_graph(); });
-  }
+  if (done > 0) advised_.after_step(*distributed_, step, seconds);
   if (done >= warmup_) {
     step_times_.push_back(seconds);
     compute_times_.push_back(forward + distributed_->times().backward - before.backward);
@@ -290,7 +263,7 @@ void Training::summarise(TrainReport& report) {
   report.link_bound = plan::link_bound(plan, report.graph, context_.cluster);
   report.link_bound_best = plan::best_link_bound(plan, report.graph, context_.cluster);
   distributed_.reset();
-  end_serving(context_);  // they come to the gathering, too
+  job::end_serving(context_);  // they come to the gathering, too
   const auto all = transport::gather(*context_.transport, 0, own.dump(), transport::tags::kSummary,
                                      Deadline::after(context_.job.timeout_s), "summary of the run");
   if (context_.rank() != 0) return;
@@ -313,7 +286,7 @@ void Training::summarise(TrainReport& report) {
 
 }  // namespace
 
-TrainReport train(Context& context, const TrainOptions& options) {
+TrainReport train(job::Context& context, const TrainOptions& options) {
   agree_on_settings(context, options);
   if (options.optimizer.rule == "hogwild") return train_hogwild(context, options);
   if (options.pipeline.there()) return train_pipelined(context, options);
@@ -322,11 +295,11 @@ TrainReport train(Context& context, const TrainOptions& options) {
     Training training(context, options);
     return run_loop(context, options, training.first_step(), training);
   }
-  serve(context);
+  parallel::serve(context);
   const nlohmann::json own = {{"saturated", collective::saturated_values()}};
   transport::gather(*context.transport, 0, own.dump(), transport::tags::kSummary,
                     Deadline::after(context.job.timeout_s), "summary of the run");
   return {};
 }
 
-}  // namespace entrain
+}  // namespace entrain::train

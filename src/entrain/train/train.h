@@ -17,7 +17,7 @@
 #include "entrain/strategy/pipeline.h"
 #include "entrain/trials/strategy_advisor.h"
 
-namespace entrain {
+namespace entrain::train {
 
 struct TrainOptions {
   std::string model;
@@ -46,7 +46,7 @@ struct TrainOptions {
   std::filesystem::path save_model;  // the trained model; for TorchScript
   int64_t test_every = 0;     // steps between tests on held-out data; 0: at the end, when there is `data`
   int64_t bn_recompute = 20;  // training batches that batch norm's statistics are taken from for a test
-  StrategyAdvisor* advisor = nullptr;  // rank 0's; may change the strategy between any two steps
+  trials::StrategyAdvisor* advisor = nullptr;  // rank 0's; may change the strategy between any two steps
   // Between two steps: strategies to switch to, by step ("10=ps,20=allreduce").
   std::vector<std::pair<int64_t, std::string>> switches;
 };
@@ -91,6 +91,6 @@ struct TrainReport {
 };
 
 // Collective: every rank of the job calls it (servers too). The report is filled on rank 0.
-TrainReport train(Context& context, const TrainOptions& options);
+TrainReport train(job::Context& context, const TrainOptions& options);
 
-}  // namespace entrain
+}  // namespace entrain::train

@@ -7,24 +7,25 @@
 #include "entrain/parallel/server.h"
 #include "entrain/strategy/builders/registry.h"
 
-namespace entrain {
+namespace entrain::trials {
 
-Comparison compare(Context& context, const CompareOptions& options) {
+Comparison compare(job::Context& context, const CompareOptions& options) {
   Comparison result;
   if (!context.trains()) {
-    serve(context);
+    parallel::serve(context);
     return result;
   }
   const auto model = models::make_model(options.model, options.seed);
   torch::optim::SGD optimizer(model->parameters(), 0.01);
   auto generator = at::detail::createCPUGenerator(options.seed + static_cast<uint64_t>(context.rank()));
   const models::Batch batch = model->synthetic(options.batch_size, generator);
-  Distributed distributed(context, *model, optimizer, {options.strategies.front(), options.seed, true});
+  parallel::Distributed distributed(context, *model, optimizer,
+                                    {options.strategies.front(), options.seed, true});
   const int64_t each = options.warmup + options.steps;
   const int64_t total = each * static_cast<int64_t>(options.strategies.size());
   Progress progress("step", total, options.progress && context.rank() == 0);
   distributed.step(model->loss(batch));  // captures G; not measured
-  StepControl control(context);
+  job::StepControl control(context);
   int64_t done = 0;
   for (const std::string& name : options.strategies) {
     const auto wanted = strategy::load_or_build(name, distributed.graph(), context.cluster, options.seed);
@@ -32,7 +33,7 @@ Comparison compare(Context& context, const CompareOptions& options) {
     Compared row{wanted, {}, plan::link_bound(distributed.plan(), distributed.graph(), context.cluster)};
     // A step's forward waits for the messages of the step before it: as many are waited for as are sent.
     for (int64_t step = 0; step < each; ++step) {
-      result.interrupted = control.next(false, false, done + 1 == total) == Order::Kind::kStop;
+      result.interrupted = control.next(false, false, done + 1 == total) == job::Order::Kind::kStop;
       if (result.interrupted) break;
       const auto start = Clock::now();
       distributed.step(model->loss(batch));
@@ -47,4 +48,4 @@ Comparison compare(Context& context, const CompareOptions& options) {
   return result;
 }
 
-}  // namespace entrain
+}  // namespace entrain::trials

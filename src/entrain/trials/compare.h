@@ -9,7 +9,7 @@
 #include "entrain/plan/link_bound.h"
 #include "entrain/strategy/strategy.h"
 
-namespace entrain {
+namespace entrain::trials {
 
 struct CompareOptions {
   std::string model;
@@ -35,6 +35,6 @@ struct Comparison {
 };
 
 // Collective over all ranks, servers too. The result is filled on rank 0.
-Comparison compare(Context& context, const CompareOptions& options);
+Comparison compare(job::Context& context, const CompareOptions& options);
 
-}  // namespace entrain
+}  // namespace entrain::trials

@@ -8,7 +8,7 @@
 #include "entrain/base/units.h"
 #include "entrain/tuner/recalibrate.h"
 
-namespace entrain {
+namespace entrain::trials {
 
 OnlineTuner::OnlineTuner(const cluster::Cluster& cluster, OnlineTunerOptions options)
     : cluster_(cluster), options_(std::move(options)) {
@@ -138,4 +138,4 @@ nlohmann::json OnlineTuner::summary() const {
   return {{"tunes", results_}, {"tuning_steps", tuned_}, {"settled_on", settled_on_}};
 }
 
-}  // namespace entrain
+}  // namespace entrain::trials

@@ -15,7 +15,7 @@
 #include "entrain/trials/strategy_advisor.h"
 #include "entrain/tuner/tuner.h"
 
-namespace entrain {
+namespace entrain::trials {
 
 struct OnlineTunerOptions {
   std::string model;
@@ -71,4 +71,4 @@ class OnlineTuner final : public StrategyAdvisor {
   nlohmann::json results_ = nlohmann::json::array();
 };
 
-}  // namespace entrain
+}  // namespace entrain::trials

@@ -9,7 +9,7 @@
 #include "entrain/base/quantile.h"
 #include "entrain/transport/control_tags.h"
 
-namespace entrain {
+namespace entrain::trials {
 namespace {
 
 struct Pair {
@@ -60,7 +60,7 @@ double measure_compute() {
 
 }  // namespace
 
-cluster::Cluster probe(Context& context, const ProbeOptions& options) {
+cluster::Cluster probe(job::Context& context, const ProbeOptions& options) {
   transport::Transport& t = *context.transport;
   cluster::Cluster measured = context.cluster;
   const int hosts = static_cast<int>(measured.hosts.size());
@@ -110,4 +110,4 @@ cluster::Cluster probe(Context& context, const ProbeOptions& options) {
   return measured;
 }
 
-}  // namespace entrain
+}  // namespace entrain::trials

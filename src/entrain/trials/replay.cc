@@ -12,7 +12,7 @@
 #include "entrain/job/control.h"
 #include "entrain/strategy/validate.h"
 
-namespace entrain {
+namespace entrain::trials {
 namespace {
 
 torch::ScalarType scalar_type(const std::string& dtype) {
@@ -33,7 +33,8 @@ torch::Tensor gradient_for(const graph::Variable& v) {
 
 }  // namespace
 
-Replay::Replay(Context& context, const graph::Graph& profile, const strategy::Strategy& first, uint64_t seed)
+Replay::Replay(job::Context& context, const graph::Graph& profile, const strategy::Strategy& first,
+               uint64_t seed)
     : context_(context),
       graph_(profile),
       speed_(context.cluster.hosts[context.cluster.host_of(context.rank())].speed),
@@ -53,8 +54,8 @@ Replay::Replay(Context& context, const graph::Graph& profile, const strategy::St
   std::stable_sort(ready_.begin(), ready_.end(), [&](int a, int b) {
     return graph_.variables[a].ready_order < graph_.variables[b].ready_order;
   });
-  give_order(context_, To::kServers, {Order::Kind::kModel, handle_});
-  agree_on_graph(*context_.transport, graph_, Deadline::after(context_.job.timeout_s));
+  job::give_order(context_, job::To::kServers, {job::Order::Kind::kModel, handle_});
+  job::agree_on_graph(*context_.transport, graph_, Deadline::after(context_.job.timeout_s));
   settle(first);
 }
 
@@ -62,7 +63,7 @@ Replay::~Replay() {
   try {
     while (step_ > 0 && engine_.take_any() >= 0) {
     }
-    give_order(context_, To::kServers, {Order::Kind::kCloseHandle, handle_});
+    job::give_order(context_, job::To::kServers, {job::Order::Kind::kCloseHandle, handle_});
   } catch (const std::exception&) {
     // Whoever called step() has seen this error.
   }
@@ -70,7 +71,7 @@ Replay::~Replay() {
 
 void Replay::settle(const strategy::Strategy& strategy) {
   const auto agreed =
-      agree_on_strategy(*context_.transport, strategy, Deadline::after(context_.job.timeout_s));
+      job::agree_on_strategy(*context_.transport, strategy, Deadline::after(context_.job.timeout_s));
   strategy::validate(agreed, graph_, context_.cluster);
   engine_.set_plan(plan::make_plan(agreed, graph_, context_.cluster), graph_, variables_);
 }
@@ -79,7 +80,7 @@ void Replay::switch_strategy(const strategy::Strategy& strategy) {
   if (context_.rank() == 0) strategy::validate(strategy, graph_, context_.cluster);
   while (step_ > 0 && engine_.take_any() >= 0) {
   }
-  give_order(context_, To::kServers, {Order::Kind::kSwitch, handle_});
+  job::give_order(context_, job::To::kServers, {job::Order::Kind::kSwitch, handle_});
   settle(strategy);
 }
 
@@ -96,7 +97,7 @@ void Replay::step() {
     now_ = std::max(now_, Clock::now());
     sleep(graph_.variables[v].forward_s);
   }
-  give_order(context_, To::kServers, {Order::Kind::kServeStep, handle_});
+  job::give_order(context_, job::To::kServers, {job::Order::Kind::kServeStep, handle_});
   engine_.begin(step_++);
   for (const int v : ready_) {
     sleep(graph_.variables[v].backward_s);
@@ -105,4 +106,4 @@ void Replay::step() {
   }
 }
 
-}  // namespace entrain
+}  // namespace entrain::trials

@@ -12,14 +12,14 @@
 #include "entrain/sync/engine.h"
 #include "entrain/trials/stepper.h"
 
-namespace entrain {
+namespace entrain::trials {
 
 // Gradients are zeros of the right shape (rows drawn at random where sparse); nothing is updated.
 // A host of speed s takes 1/s of the profiled time.
 class Replay final : public Stepper {
  public:
   // Collective over all ranks (servers call serve()). Throws InputError when the profile has no times.
-  Replay(Context& context, const graph::Graph& profile, const strategy::Strategy& first, uint64_t seed);
+  Replay(job::Context& context, const graph::Graph& profile, const strategy::Strategy& first, uint64_t seed);
   ~Replay() override;
 
   void step() override;
@@ -30,7 +30,7 @@ class Replay final : public Stepper {
   void settle(const strategy::Strategy& strategy);
   void sleep(double seconds);
 
-  Context& context_;
+  job::Context& context_;
   graph::Graph graph_;
   std::vector<torch::Tensor> variables_;
   std::vector<torch::Tensor> gradients_;
@@ -42,4 +42,4 @@ class Replay final : public Stepper {
   sync::Engine engine_;
 };
 
-}  // namespace entrain
+}  // namespace entrain::trials

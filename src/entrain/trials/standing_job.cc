@@ -17,7 +17,7 @@
 #include "entrain/strategy/validate.h"
 #include "entrain/trials/replay.h"
 
-namespace entrain {
+namespace entrain::trials {
 namespace {
 
 constexpr int64_t kFirstSteps = 6;  // allocators and caches settle, then times are taken
@@ -25,7 +25,7 @@ constexpr int64_t kFirstSteps = 6;  // allocators and caches settle, then times 
 // A model of the zoo on one synthetic batch.
 class ModelStepper final : public Stepper {
  public:
-  ModelStepper(Context& context, const StandingOptions& options)
+  ModelStepper(job::Context& context, const StandingOptions& options)
       : model_(models::make_model(options.model, options.seed)),
         // Thousands of steps on one batch must not end in NaN or denormals, which compute at another speed.
         optimizer_(model_->parameters(), torch::optim::SGDOptions(1e-7)),
@@ -48,7 +48,7 @@ class ModelStepper final : public Stepper {
  private:
   std::shared_ptr<models::Model> model_;
   torch::optim::SGD optimizer_;
-  Distributed distributed_;
+  parallel::Distributed distributed_;
   std::string name_;
   int64_t batch_size_;
   models::Batch batch_;
@@ -64,7 +64,7 @@ std::optional<graph::Graph> replayed(const std::string& compute) {
   return graph::load(compute.substr(kReplay.size()));
 }
 
-std::unique_ptr<Stepper> make_stepper(Context& context, const StandingOptions& options) {
+std::unique_ptr<Stepper> make_stepper(job::Context& context, const StandingOptions& options) {
   const auto found = replayed(options.compute);
   if (!found) return std::make_unique<ModelStepper>(context, options);
   const graph::Graph& profile = *found;
@@ -85,7 +85,7 @@ bool is_steady(const std::vector<double>& seconds, double steady) {
 
 void check_compute(const std::string& compute) { replayed(compute); }
 
-StandingJob::StandingJob(Context& context, const StandingOptions& options) : context_(context) {
+StandingJob::StandingJob(job::Context& context, const StandingOptions& options) : context_(context) {
   if (!context.trains()) return;  // follow() serves
   stepper_ = make_stepper(context, options);
   run(kFirstSteps);
@@ -95,7 +95,7 @@ StandingJob::StandingJob(Context& context, const StandingOptions& options) : con
 StandingJob::~StandingJob() {
   if (context_.rank() != 0 || !stepper_) return;
   try {
-    give_order(context_, To::kWorkers, {Order::Kind::kEndTrials});
+    job::give_order(context_, job::To::kWorkers, {job::Order::Kind::kEndTrials});
   } catch (const std::exception&) {
     // Whoever called measure() has seen this error.
   }
@@ -112,17 +112,17 @@ std::vector<double> StandingJob::run(int64_t steps) {
 }
 
 void StandingJob::follow() {
-  if (!context_.trains()) return serve(context_);
+  if (!context_.trains()) return parallel::serve(context_);
   while (true) {
-    const Order order = take_order(context_);  // rank 0 may think for long between two trials
+    const job::Order order = job::take_order(context_);  // rank 0 may think for long between two trials
     switch (order.kind) {
-      case Order::Kind::kSteps:
+      case job::Order::Kind::kSteps:
         run(order.number);
         break;
-      case Order::Kind::kSwitch:
+      case job::Order::Kind::kSwitch:
         stepper_->switch_strategy({});
         break;
-      case Order::Kind::kEndTrials:
+      case job::Order::Kind::kEndTrials:
         stepper_.reset();
         return;
       default:
@@ -135,11 +135,11 @@ void StandingJob::follow() {
 // messages of the step before it, so it starts late at some ranks and finds some of its waiting done.
 Measurement StandingJob::measure(const strategy::Strategy& strategy, const MeasureOptions& options) {
   strategy::validate(strategy, graph_, context_.cluster);
-  give_order(context_, To::kWorkers, {Order::Kind::kSwitch});
+  job::give_order(context_, job::To::kWorkers, {job::Order::Kind::kSwitch});
   stepper_->switch_strategy(strategy);
   Measurement result;
   const auto measure_more = [&](int64_t steps) {
-    give_order(context_, To::kWorkers, {Order::Kind::kSteps, 1 + steps});
+    job::give_order(context_, job::To::kWorkers, {job::Order::Kind::kSteps, 1 + steps});
     const auto seconds = run(1 + steps);
     result.seconds.insert(result.seconds.end(), seconds.begin() + 1, seconds.end());
   };
@@ -162,4 +162,4 @@ Measurement StandingJob::measure(const strategy::Strategy& strategy, const Measu
   return result;
 }
 
-}  // namespace entrain
+}  // namespace entrain::trials

@@ -10,7 +10,7 @@
 #include "entrain/job/context.h"
 #include "entrain/trials/stepper.h"
 
-namespace entrain {
+namespace entrain::trials {
 
 struct StandingOptions {
   std::string model;             // of the zoo
@@ -38,7 +38,7 @@ struct Measurement {
 class StandingJob {
  public:
   // The first steps run here, under the builder `allreduce`: they settle G and its times.
-  StandingJob(Context& context, const StandingOptions& options);
+  StandingJob(job::Context& context, const StandingOptions& options);
   ~StandingJob();  // rank 0: ends the others
 
   // Until rank 0 ends the job. Throws PeerError when it fails.
@@ -51,9 +51,9 @@ class StandingJob {
  private:
   std::vector<double> run(int64_t steps);
 
-  Context& context_;
+  job::Context& context_;
   std::unique_ptr<Stepper> stepper_;
   graph::Graph graph_;
 };
 
-}  // namespace entrain
+}  // namespace entrain::trials

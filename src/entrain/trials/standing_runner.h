@@ -8,7 +8,7 @@
 #include "entrain/trials/standing_job.h"
 #include "entrain/tuner/trial_runner.h"
 
-namespace entrain {
+namespace entrain::trials {
 
 // Rank 0 only. `job` outlives it.
 class StandingRunner final : public tuner::TrialRunner {
@@ -38,4 +38,4 @@ class StandingRunner final : public tuner::TrialRunner {
   double best_ = 0;  // seconds a step, of the trials so far
 };
 
-}  // namespace entrain
+}  // namespace entrain::trials

@@ -4,7 +4,7 @@
 #include "entrain/graph/graph.h"
 #include "entrain/strategy/strategy.h"
 
-namespace entrain {
+namespace entrain::trials {
 
 // Same calls in the same order on every worker, on one thread.
 class Stepper {
@@ -17,4 +17,4 @@ class Stepper {
   virtual graph::Graph graph() const = 0;
 };
 
-}  // namespace entrain
+}  // namespace entrain::trials

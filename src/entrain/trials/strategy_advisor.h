@@ -9,7 +9,7 @@
 #include "entrain/graph/graph.h"
 #include "entrain/strategy/strategy.h"
 
-namespace entrain {
+namespace entrain::trials {
 
 // A step that rank 0 has made.
 struct StepSeen {
@@ -29,4 +29,4 @@ class StrategyAdvisor {
                                                     const std::function<graph::Graph()>& profile) = 0;
 };
 
-}  // namespace entrain
+}  // namespace entrain::trials

@@ -1,0 +1,128 @@
+#include "entrain/api/distribute.h"
+
+#include <optional>
+
+#include "entrain/base/clock.h"
+#include "entrain/base/error.h"
+#include "entrain/job/context.h"
+#include "entrain/parallel/distributed.h"
+#include "entrain/parallel/saved.h"
+#include "entrain/trials/advised.h"
+#include "entrain/trials/online_tuner.h"
+
+namespace entrain {
+namespace {
+
+// What the handle begins with: "auto" is no builder.
+Options of_handle(Options options) {
+  if (options.strategy == "auto") options.strategy = Options().strategy;
+  return options;
+}
+
+}  // namespace
+
+struct Distributed::Impl {
+  Impl(Context& context, torch::nn::Module& module, torch::optim::Optimizer* optimizer, Options wanted)
+      : job(context.inner()),
+        module(module),
+        optimizer(optimizer),
+        handle(optimizer != nullptr
+                   ? parallel::distribute(job, module, *optimizer, of_handle(wanted))
+                   : parallel::distribute(job, module, of_handle(wanted))) {
+    if (wanted.strategy != "auto") return;
+    if (job.rank() == 0) {
+      tuner.emplace(job.cluster, trials::OnlineTunerOptions{"model", 0, wanted.steps, wanted.seed, {}});
+    }
+    advised.emplace(job, tuner ? &*tuner : nullptr);
+  }
+
+  // Another strategy may come between two steps; the one that has ended is what it is judged by.
+  void stepped() {
+    if (!advised) return;
+    if (handle->is_profiled()) advised->after_step(*handle, handle->steps(), seconds_since(began));
+    advised->before_step(*handle, /*stop=*/false, /*last=*/false);
+    began = Clock::now();
+  }
+
+  job::Context& job;
+  torch::nn::Module& module;
+  torch::optim::Optimizer* optimizer;
+  std::unique_ptr<parallel::Distributed> handle;
+  std::optional<trials::OnlineTuner> tuner;  // "auto", on rank 0
+  std::optional<trials::Advised> advised;    // "auto"
+  Clock::time_point began = Clock::now();    // the step under way
+};
+
+Distributed::Distributed(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Distributed::~Distributed() {
+  if (!impl_->advised || std::uncaught_exceptions() > 0) return;
+  try {
+    impl_->advised->end();
+  } catch (const std::exception&) {
+    // The job has failed: whoever called step() has seen the error.
+  }
+}
+
+void Distributed::step(const torch::Tensor& loss) {
+  impl_->handle->step(loss);
+  impl_->stepped();
+}
+
+void Distributed::backward(const torch::Tensor& loss, bool retain_graph, bool create_graph) {
+  impl_->handle->backward(loss, retain_graph, create_graph);
+  impl_->stepped();
+}
+
+void Distributed::average_gradients() {
+  impl_->handle->average_gradients();
+  impl_->stepped();
+}
+
+void Distributed::finish() { impl_->handle->finish(); }
+void Distributed::switch_strategy(const Strategy& strategy) {
+  impl_->handle->switch_strategy(strategy.inner());
+}
+Graph Distributed::graph() const {
+  return Graph(impl_->handle->is_profiled() ? impl_->handle->profiled_graph() : impl_->handle->graph());
+}
+Strategy Distributed::strategy() const { return Strategy(impl_->handle->strategy()); }
+Times Distributed::times() const { return impl_->handle->times(); }
+int64_t Distributed::steps() const { return impl_->handle->steps(); }
+int64_t Distributed::skipped_steps() const { return impl_->handle->skipped_steps(); }
+
+void Distributed::save(const std::filesystem::path& folder, int keep, int64_t step) {
+  if (impl_->optimizer == nullptr) {
+    bad_input("a handle without an optimizer cannot be saved; allowed: one that distribute() gave an optimizer");
+  }
+  finish();
+  checkpoint::CheckpointInfo info;
+  info.step = info.data_position = step;
+  info.model = impl_->module.name();
+  info.strategy = impl_->handle->strategy().id;
+  parallel::save_on_rank_0(impl_->job, folder, keep, std::move(info), impl_->module, *impl_->optimizer);
+}
+
+std::optional<int64_t> Distributed::resume(const std::filesystem::path& folder) {
+  if (impl_->optimizer == nullptr) {
+    bad_input("a handle without an optimizer cannot be resumed; allowed: one that distribute() gave one");
+  }
+  finish();
+  const auto info = parallel::load_everywhere(impl_->job, folder, impl_->module, *impl_->optimizer);
+  if (!info) return std::nullopt;
+  parallel::restore_rng(impl_->job, *info);
+  return info->step;
+}
+
+std::unique_ptr<Distributed> distribute(Context& context, torch::nn::Module& module,
+                                        torch::optim::Optimizer& optimizer, Options options) {
+  return std::make_unique<Distributed>(
+      std::make_unique<Distributed::Impl>(context, module, &optimizer, std::move(options)));
+}
+
+std::unique_ptr<Distributed> distribute(Context& context, torch::nn::Module& module, Options options) {
+  return std::make_unique<Distributed>(
+      std::make_unique<Distributed::Impl>(context, module, nullptr, std::move(options)));
+}
+
+}  // namespace entrain
