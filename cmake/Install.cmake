@@ -6,7 +6,7 @@ set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME program)
 include(CMakePackageConfigHelpers)
 
 add_library(entrain_public INTERFACE)
-target_link_libraries(entrain_public INTERFACE entrain_train)
+target_link_libraries(entrain_public INTERFACE entrain_api)
 target_compile_features(entrain_public INTERFACE cxx_std_20)
 set_target_properties(entrain_public PROPERTIES EXPORT_NAME entrain)
 add_library(entrain::entrain ALIAS entrain_public)
@@ -30,8 +30,13 @@ list(REMOVE_DUPLICATES libraries)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/entrain)
 install(TARGETS ${libraries} entrain_public EXPORT entrain ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT entrain NAMESPACE entrain:: FILE entrain-targets.cmake DESTINATION ${package})
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/entrain DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        FILES_MATCHING PATTERN "*.h")
+# What entrain.h includes, and nothing else: tests/integration/install_test.py compiles it against these alone.
+foreach(header entrain.h api/checkpoints.h api/collectives.h api/context.h api/distribute.h api/pipelined.h
+        api/sampler.h api/strategies.h api/train_apart.h api/tune.h base/errors.h base/non_finite.h job/reduce.h
+        parallel/options.h strategy/rules.h)
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${PROJECT_SOURCE_DIR}/src/entrain/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/entrain/${folder})
+endforeach()
 # The program finds the mpi plugin in its prefix, and a libtorch of one's own where it was.
 file(RELATIVE_PATH libraries_from_bin /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_LIBDIR})
 set_target_properties(entrain PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries_from_bin}" INSTALL_RPATH_USE_LINK_PATH ON)

@@ -212,7 +212,8 @@ class BadInput(Case):
     def test_what_does_not_go_together(self):
         self.expect(["--pipeline", "--optimizer sgd"], "--pipeline", "2", "--optimizer", "lsgd", "--cluster", "local:2")
         self.expect(["--pipeline", "--switch"], "--pipeline", "2", "--cluster", "local:2", "--switch", "2=ps")
-        self.expect(["--device", "cpu"], "--pipeline", "2", "--device", "cuda")
+        ranks = ("--cluster", "local:2", "--cells", "ranks")  # refused with a GPU, too
+        self.expect(["--device", "cpu"], "--pipeline", "2", "--device", "cuda", *ranks)
 
 
 class Reports(Case):

@@ -63,8 +63,13 @@ def newest_checkpoint(folder):
 
 
 def free_of_ranks(pids):
-    """True when none of these processes is left."""
-    return not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+    """True when none of these processes runs any more: some containers' first process buries nobody."""
+    def runs(pid):
+        try:
+            return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+        except OSError:
+            return False
+    return not any(runs(pid) for pid in pids)
 
 
 def mpi_reason():

@@ -30,10 +30,10 @@ class Context {
   std::unique_ptr<job::Context> inner_;
 };
 
-// Joins the job that `entrain launch`, torchrun, mpirun or srun describes in this process's environment; a job
-// of one rank when there is none. `cluster`: shorthand (local:4, lab:4x1gbit) or path; empty: what the launcher
-// says. Throws InputError for a bad environment, Error or PeerError when ranks are missing after the job's
-// timeout.
+// Joins the job that `entrain launch`, torchrun, mpirun or srun describes in this process's environment; a
+// job of one rank when there is none. `cluster`: shorthand (local:4, lab:4x1gbit) or path; empty: what the
+// launcher says. Throws InputError for a bad environment, Error or PeerError when ranks are missing after the
+// job's timeout.
 Context init(const std::string& cluster = "");
 
 // What a rank does that only serves parameters: serves all handles of the workers until rank 0's Context is

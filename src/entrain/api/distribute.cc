@@ -22,13 +22,12 @@ Options of_handle(Options options) {
 }  // namespace
 
 struct Distributed::Impl {
-  Impl(Context& context, torch::nn::Module& module, torch::optim::Optimizer* optimizer, Options wanted)
+  Impl(Context& context, torch::nn::Module& trained, torch::optim::Optimizer* updated, const Options& wanted)
       : job(context.inner()),
-        module(module),
-        optimizer(optimizer),
-        handle(optimizer != nullptr
-                   ? parallel::distribute(job, module, *optimizer, of_handle(wanted))
-                   : parallel::distribute(job, module, of_handle(wanted))) {
+        module(trained),
+        optimizer(updated),
+        handle(updated != nullptr ? parallel::distribute(job, trained, *updated, of_handle(wanted))
+                                  : parallel::distribute(job, trained, of_handle(wanted))) {
     if (wanted.strategy != "auto") return;
     if (job.rank() == 0) {
       tuner.emplace(job.cluster, trials::OnlineTunerOptions{"model", 0, wanted.steps, wanted.seed, {}});
@@ -93,7 +92,8 @@ int64_t Distributed::skipped_steps() const { return impl_->handle->skipped_steps
 
 void Distributed::save(const std::filesystem::path& folder, int keep, int64_t step) {
   if (impl_->optimizer == nullptr) {
-    bad_input("a handle without an optimizer cannot be saved; allowed: one that distribute() gave an optimizer");
+    bad_input(
+        "a handle without an optimizer cannot be saved; allowed: one that distribute() gave an optimizer");
   }
   finish();
   checkpoint::CheckpointInfo info;
@@ -117,12 +117,12 @@ std::optional<int64_t> Distributed::resume(const std::filesystem::path& folder) 
 std::unique_ptr<Distributed> distribute(Context& context, torch::nn::Module& module,
                                         torch::optim::Optimizer& optimizer, Options options) {
   return std::make_unique<Distributed>(
-      std::make_unique<Distributed::Impl>(context, module, &optimizer, std::move(options)));
+      std::make_unique<Distributed::Impl>(context, module, &optimizer, options));
 }
 
 std::unique_ptr<Distributed> distribute(Context& context, torch::nn::Module& module, Options options) {
   return std::make_unique<Distributed>(
-      std::make_unique<Distributed::Impl>(context, module, nullptr, std::move(options)));
+      std::make_unique<Distributed::Impl>(context, module, nullptr, options));
 }
 
 }  // namespace entrain

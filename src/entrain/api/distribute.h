@@ -4,10 +4,12 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <optional>
 
+#include "entrain/api/checkpoints.h"
 #include "entrain/api/context.h"
-#include "entrain/api/handle.h"
 #include "entrain/api/strategies.h"
 #include "entrain/parallel/options.h"
 
@@ -17,12 +19,12 @@ using parallel::Buffers;
 using parallel::Options;
 using parallel::Times;
 
-// One rank's handle. All methods on one thread, the one that runs forward; the same calls in the same order on
-// every worker. Errors: PeerError when another rank fails, naming it.
+// One rank's handle. All methods on one thread, the one that runs forward; the same calls in the same order
+// on every worker. Errors: PeerError when another rank fails, naming it.
 //
 // Trained are the module's parameters that require a gradient and what else the optimizer holds, as they are
-// at each step: layers, groups and parameters that are added, frozen or unfrozen meanwhile count from then on,
-// on all workers at once.
+// at each step: layers, groups and parameters that are added, frozen or unfrozen meanwhile count from then
+// on, on all workers at once.
 //
 // With Options::strategy "auto" it tunes while it trains: the first steps run under `allreduce`, then single
 // steps under others, each of which makes the same update; then the fastest stays.
@@ -54,10 +56,10 @@ class Distributed : public Handle {
   void switch_strategy(const Strategy& strategy);
 
   // Known after the first step.
-  Graph graph() const;           // with the times of the last steps, once two calls of step() were made
-  Strategy strategy() const;     // the one in use
-  Times times() const;           // where this rank's time went
-  int64_t steps() const;         // made by this handle
+  Graph graph() const;            // with the times of the last steps, once two calls of step() were made
+  Strategy strategy() const;      // the one in use
+  Times times() const;            // where this rank's time went
+  int64_t steps() const;          // made by this handle
   int64_t skipped_steps() const;  // by NonFinite::kSkip
 
   void save(const std::filesystem::path& folder, int keep, int64_t step) override;

@@ -4,13 +4,15 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "entrain/api/checkpoints.h"
 #include "entrain/api/context.h"
-#include "entrain/api/handle.h"
 
 namespace entrain {
 
@@ -20,29 +22,30 @@ struct PipelineOptions {
   // Cells are ranks, K consecutive ones per pipeline, where there are at least K ranks, else threads of each
   // rank. True: threads in any case.
   bool threads = false;
-  std::string schedule = "1f1b";      // gpipe, 1f1b, interleaved
-  int chunks = 1;                     // cells per rank or thread; more than 1 with interleaved
-  std::string remat = "except-last";  // never, except-last, always: activations are computed again in backward
-  std::vector<int> balance = {};      // layers per cell; empty: found by measured time
+  std::string schedule = "1f1b";  // gpipe, 1f1b, interleaved
+  int chunks = 1;                 // cells per rank or thread; more than 1 with interleaved
+  std::string remat =
+      "except-last";              // never, except-last, always: activations are computed again in backward
+  std::vector<int> balance = {};  // layers per cell; empty: found by measured time
   std::string strategy = "allreduce";  // how replicas of the pipeline synchronize: a builder's name or a file
-  uint64_t seed = 0;                  // of dropout, and of builders that draw
-  double clip_norm = 0;               // of all cells' gradients together; 0: as they are
+  uint64_t seed = 0;                   // of dropout, and of builders that draw
+  double clip_norm = 0;                // of all cells' gradients together; 0: as they are
 };
 
 // The mean over the examples of a loss per example: micro-batches are weighted by their sizes.
 using LossFunction = std::function<torch::Tensor(const torch::Tensor& output, const torch::Tensor& target)>;
 
-// One rank's handle. All methods on one thread; the same calls in the same order on every rank. The update is that
-// of one process on the union of the replicas' batches. Errors: PeerError naming the rank, Error naming a loss or
-// gradient that is not finite.
+// One rank's handle. All methods on one thread; the same calls in the same order on every rank. The update is
+// that of one process on the union of the replicas' batches. Errors: PeerError naming the rank, Error naming
+// a loss or gradient that is not finite.
 class Pipelined : public Handle {
  public:
   struct Impl;
   explicit Pipelined(std::unique_ptr<Impl> impl);
   ~Pipelined() override;
 
-  // Forward and backward of all micro-batches, sums over replicas, the optimizer's update. Every rank of a pipeline
-  // gives the same batch; replicas differ. Returns the loss of this pipeline's batch.
+  // Forward and backward of all micro-batches, sums over replicas, the optimizer's update. Every rank of a
+  // pipeline gives the same batch; replicas differ. Returns the loss of this pipeline's batch.
   double step(const torch::Tensor& input, const torch::Tensor& target);
 
   // Which batches this rank gives: those of replica() of replicas().
@@ -53,8 +56,8 @@ class Pipelined : public Handle {
   int64_t steps() const;
 
   // Brings the whole model and the optimizer's state to rank 0. Collective. Before it, a rank has current
-  // parameters of its own cells only; on other ranks than 0 the memory of the others is given back at the first
-  // step.
+  // parameters of its own cells only; on other ranks than 0 the memory of the others is given back at the
+  // first step.
   void gather();
 
   // Like those of other handles, of the whole model: cells and ranks may be others when it is resumed. Both
@@ -66,9 +69,9 @@ class Pipelined : public Handle {
   std::unique_ptr<Impl> impl_;
 };
 
-// Each module of `model` is a layer: it maps a tensor to a tensor. Broadcasts rank 0's parameters and buffers.
-// `optimizer` holds the model's parameters; both outlive the handle. Throws InputError where cells, micro-batches
-// and ranks do not fit, naming what is allowed; on a cluster with hosts that only serve.
+// Each module of `model` is a layer: it maps a tensor to a tensor. Broadcasts rank 0's parameters and
+// buffers. `optimizer` holds the model's parameters; both outlive the handle. Throws InputError where cells,
+// micro-batches and ranks do not fit, naming what is allowed; on a cluster with hosts that only serve.
 std::unique_ptr<Pipelined> pipelined(Context& context, torch::nn::Sequential& model, LossFunction loss,
                                      torch::optim::Optimizer& optimizer, PipelineOptions options = {});
 

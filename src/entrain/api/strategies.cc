@@ -55,11 +55,10 @@ void Strategy::validate(const Graph& graph, const Cluster& cluster) const {
 
 Simulated simulate(const Strategy& strategy, const Graph& graph, const Cluster& cluster) {
   strategy.validate(graph, cluster);
-  const simulator::EventSimulation simulation(graph.inner(), cluster.inner());
+  const simulator::EventSimulation simulation(graph.inner(), cluster.inner(), simulator::Calibration{});
   const auto estimate = simulation.estimate(strategy.inner());
   const auto plan = plan::make_plan(strategy.inner(), graph.inner(), cluster.inner());
-  return {estimate.seconds, estimate.compute,
-          plan::link_bound(plan, graph.inner(), cluster.inner()).seconds};
+  return {estimate.seconds, estimate.compute, plan::link_bound(plan, graph.inner(), cluster.inner()).seconds};
 }
 
 }  // namespace entrain

@@ -31,8 +31,8 @@ struct Strategy;
 class Graph {
  public:
   explicit Graph(graph::Graph inner);
-  // Runs forward and backward of a batch a few times and watches. `loss`: runs the module's forward and returns
-  // the loss. Parameters, gradients and buffers are then as before.
+  // Runs forward and backward of a batch a few times and watches. `loss`: runs the module's forward and
+  // returns the loss. Parameters, gradients and buffers are then as before.
   static Graph of(const torch::nn::Module& module, const std::function<torch::Tensor()>& loss);
   // graph.proto, binary or (the path ends in .json) JSON. Throws InputError naming file and field.
   static Graph load(const std::filesystem::path& path);
@@ -72,8 +72,8 @@ class Cluster {
 class Strategy {
  public:
   explicit Strategy(strategy::Strategy inner);
-  // "ps", "allreduce+fp16", or a strategy file; for this model on this cluster. Throws InputError where it does
-  // not fit, naming variable, field and what is allowed. `seed`: of builders that draw.
+  // "ps", "allreduce+fp16", or a strategy file; for this model on this cluster. Throws InputError where it
+  // does not fit, naming variable, field and what is allowed. `seed`: of builders that draw.
   static Strategy build(const std::string& name_or_file, const Graph& graph, const Cluster& cluster,
                         uint64_t seed = 0);
   // The names of all builders.

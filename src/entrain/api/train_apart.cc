@@ -42,10 +42,9 @@ struct ApartWorker::Impl {
         options(std::move(wanted)),
         settings(strategy::settings_of(options.rule)),
         x(start_alike(context, model)),
-        guard(context.rank(), options.on_nonfinite, model,
-              [this](const std::string& why) {
-                if (alarm) alarm->raise(why);
-              }) {
+        guard(context.rank(), options.on_nonfinite, model, [this](const std::string& why) {
+          if (alarm) alarm->raise(why);
+        }) {
     if (settings.asynchronous()) {
       context.transport->tolerate_losses();
       alarm.emplace(context);
@@ -82,9 +81,10 @@ struct ApartWorker::Impl {
 
   std::filesystem::path own(const std::filesystem::path& folder) const {
     if (settings.asynchronous()) {
-      bad_input("checkpoints of the rule {}: its workers are never at the same step; allowed: synchronous rules, "
-                "or entrain train",
-                settings.rule);
+      bad_input(
+          "checkpoints of the rule {}: its workers are never at the same step; allowed: synchronous rules, "
+          "or entrain train",
+          settings.rule);
     }
     return folder / fmt::format("worker-{}", context.rank());
   }
@@ -94,7 +94,7 @@ struct ApartWorker::Impl {
   torch::optim::Optimizer& optimizer;
   const ApartOptions options;
   const strategy::Optimizer settings;
-  torch::Tensor x;  // all parameters
+  torch::Tensor x;                  // all parameters
   std::optional<job::Alarm> alarm;  // asynchronous rules
   train::StepGuard guard;
   std::unique_ptr<optim::DistributedOptimizer> rule;
@@ -122,7 +122,8 @@ int64_t ApartWorker::steps() const { return impl_->steps; }
 int64_t ApartWorker::exchanges() const { return impl_->rule->journal().exchanges; }
 double ApartWorker::communication_s() const { return impl_->rule->journal().communication_s; }
 
-// All workers save the same step and wait for each other, so at any moment the save before is whole everywhere.
+// All workers save the same step and wait for each other, so at any moment the save before is whole
+// everywhere.
 void ApartWorker::save(const std::filesystem::path& folder, int keep, int64_t step) {
   const auto own = impl_->own(folder);
   impl_->rule->finish();

@@ -1,14 +1,16 @@
-// Training apart: each worker steps on its own copy of the parameters, and a rule pulls the copies together now
-// and then.
+// Training apart: each worker steps on its own copy of the parameters, and a rule pulls the copies together
+// now and then.
 #pragma once
 
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <optional>
 
+#include "entrain/api/checkpoints.h"
 #include "entrain/api/context.h"
-#include "entrain/api/handle.h"
 #include "entrain/base/non_finite.h"
 #include "entrain/strategy/rules.h"
 
@@ -27,17 +29,17 @@ using strategy::Rule;
 
 struct ApartOptions {
   Rule rule = Lsgd{};
-  uint64_t seed = 0;         // of rules that draw
+  uint64_t seed = 0;          // of rules that draw
   int64_t epoch_steps = 400;  // of one worker: Parle anneals by the epoch
-  double clip_norm = 0;      // each worker's gradients are scaled down to this norm; 0: as they are
+  double clip_norm = 0;       // each worker's gradients are scaled down to this norm; 0: as they are
   // kSkip leaves out the worker's own update; parameters that are not finite end the job in any case.
   NonFinite on_nonfinite = NonFinite::kStop;
 };
 
-// One worker's handle. All methods on one thread, the one that runs forward. Synchronous rules: the same calls
-// in the same order on every worker. Asynchronous ones (LsgdAsync, EasgdAsync, Downpour, AsyncPs): each worker at
-// its own pace, and they go on without a worker that is lost, unless it is rank 0. Errors: PeerError naming the
-// rank.
+// One worker's handle. All methods on one thread, the one that runs forward. Synchronous rules: the same
+// calls in the same order on every worker. Asynchronous ones (LsgdAsync, EasgdAsync, Downpour, AsyncPs): each
+// worker at its own pace, and they go on without a worker that is lost, unless it is rank 0. Errors:
+// PeerError naming the rank.
 class ApartWorker : public Handle {
  public:
   struct Impl;
@@ -51,9 +53,9 @@ class ApartWorker : public Handle {
   // No more steps: completes exchanges that are under way.
   void finish();
 
-  // After finish(): puts into this worker's model what the rule trains, the centre of rules that have one, else
-  // the mean over the workers. Synchronous rules: collective, and the same everywhere. Asynchronous rules: of use
-  // on rank 0, which keeps the centre.
+  // After finish(): puts into this worker's model what the rule trains, the centre of rules that have one,
+  // else the mean over the workers. Synchronous rules: collective, and the same everywhere. Asynchronous
+  // rules: of use on rank 0, which keeps the centre.
   void take_result();
 
   int64_t steps() const;
@@ -69,10 +71,10 @@ class ApartWorker : public Handle {
 };
 
 // Broadcasts rank 0's parameters and buffers. `optimizer` is each worker's own and holds the module's
-// parameters; both outlive the handle. Parameters become views of one vector: they stay the same tensor objects,
-// but data pointers taken before do not count any more. Throws InputError naming the setting, or a parameter
-// that is sparse or of another type or device than the others. The next step after resume() or a change of the
-// learning rate goes by the optimizer's options as they are then.
+// parameters; both outlive the handle. Parameters become views of one vector: they stay the same tensor
+// objects, but data pointers taken before do not count any more. Throws InputError naming the setting, or a
+// parameter that is sparse or of another type or device than the others. The next step after resume() or a
+// change of the learning rate goes by the optimizer's options as they are then.
 std::unique_ptr<ApartWorker> train_apart(Context& context, torch::nn::Module& module,
                                          torch::optim::Optimizer& optimizer, ApartOptions options = {});
 

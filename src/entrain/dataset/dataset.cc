@@ -177,10 +177,16 @@ void check_continues(const Domain& domain, const Settings& now) {
     bad_input("{}: its trials are of `seed` {}, not {}", domain.name, then.seed, now.seed);
 }
 
-TrialLog::TrialLog(const fs::path& path) : log_(repaired(path)) {}
+TrialLog::TrialLog(const fs::path& path) {
+  if (!path.empty()) log_.emplace(repaired(path));
+}
 
-void TrialLog::begin(const Domain& domain) { log_.append(line_of(domain)); }
+void TrialLog::begin(const Domain& domain) {
+  if (log_) log_->append(line_of(domain));
+}
 
-void TrialLog::append(const std::string& domain, const Trial& trial) { log_.append(line_of(domain, trial)); }
+void TrialLog::append(const std::string& domain, const Trial& trial) {
+  if (log_) log_->append(line_of(domain, trial));
+}
 
 }  // namespace entrain::dataset

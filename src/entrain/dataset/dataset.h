@@ -88,7 +88,8 @@ void check_continues(const Domain& domain, const Settings& now);
 // Appends to a .jsonl file, flushed record by record: a kill loses nothing that was reported as done.
 class TrialLog {
  public:
-  // Created, or continued: a half line at its end is cut away first. Throws InputError for a .gz.
+  // Created, or continued: a half line at its end is cut away first. An empty path: nothing is written.
+  // Throws InputError for a .gz.
   explicit TrialLog(const std::filesystem::path& path);
 
   // The domain's line; its trials are not written. Again, for a log that is continued, does no harm.
@@ -96,7 +97,7 @@ class TrialLog {
   void append(const std::string& domain, const Trial& trial);
 
  private:
-  LineLog log_;
+  std::optional<LineLog> log_;
 };
 
 }  // namespace entrain::dataset

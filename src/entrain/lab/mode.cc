@@ -31,7 +31,8 @@ void write_proc(const char* path, const std::string& text) {
 
 // Runs this very command again under unshare(1): same process, which starts inside the namespace.
 void restart_inside() {
-  std::vector<std::string> argv{"unshare", "--user", "--map-root-user", "--",
+  // -U: a user namespace, -r: this user is root in it.
+  std::vector<std::string> argv{"unshare", "-U", "-r", "--",
                                 std::filesystem::read_symlink("/proc/self/exe").string()};
   const std::string line = read_file("/proc/self/cmdline");  // arguments, each ended by a 0 byte
   for (size_t at = line.find('\0') + 1; at < line.size(); at = line.find('\0', at) + 1) {

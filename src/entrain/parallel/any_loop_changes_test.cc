@@ -300,8 +300,8 @@ Tensors buffers_averaged(Loop& loop) {
   Net net;
   auto running = net.register_buffer("running", torch::zeros({kWide}));
   auto optimizer = momentum(net.parameters());
-  Options options;
-  options.buffers = Buffers::kAverage;
+  parallel::Options options;
+  options.buffers = parallel::Buffers::kAverage;
   auto handle = loop.distribute(net, &optimizer, options);
   for (int step = 0; step < kSteps; ++step) {
     const auto x = loop.batch(step);

@@ -41,7 +41,7 @@ Tensors clip_by_norm_and_log_it(Loop& loop) {
 Tensors clip_norm_option(Loop& loop) {
   Net net;
   auto optimizer = momentum(net.parameters());
-  Options options;
+  parallel::Options options;
   options.clip_norm = 0.5;
   auto handle = loop.distribute(net, &optimizer, options);
   for (int step = 0; step < kSteps; ++step) {
@@ -278,7 +278,7 @@ TEST(AnyLoopRefuses, LbfgsInStep) {
       [](job::Context& context) {
         Net net;
         torch::optim::LBFGS optimizer(net.parameters());
-        auto handle = distribute(context, net, optimizer);
+        auto handle = parallel::distribute(context, net, optimizer);
         handle->step(net.loss(drawn({2, kWide}, 1)));
       },
       "optimizer.step(closure)");
@@ -289,7 +289,7 @@ TEST(AnyLoopRefuses, StepWithoutAnOptimizer) {
       "local:1",
       [](job::Context& context) {
         Net net;
-        distribute(context, net)->step(net.loss(drawn({2, kWide}, 1)));
+        parallel::distribute(context, net)->step(net.loss(drawn({2, kWide}, 1)));
       },
       "backward(loss)");
 }
@@ -300,7 +300,7 @@ TEST(AnyLoopRefuses, ALayerAddedWithOtherValuesOnEachRank) {
       [](job::Context& context) {
         Net net;
         torch::optim::SGD optimizer(net.parameters(), 0.1);
-        auto handle = distribute(context, net, optimizer);
+        auto handle = parallel::distribute(context, net, optimizer);
         const auto x = drawn({2, kWide}, 1);
         handle->step(net.loss(x));
         const auto more = net.register_parameter("more", drawn({kWide}, 10 + context.rank()));
@@ -315,7 +315,7 @@ TEST(AnyLoopRefuses, RanksThatStopApart) {
       [](job::Context& context) {
         Net net;
         torch::optim::SGD optimizer(net.parameters(), 0.1);
-        auto handle = distribute(context, net, optimizer);
+        auto handle = parallel::distribute(context, net, optimizer);
         for (int step = 0; step < 3 + context.rank(); ++step) handle->step(net.loss(drawn({2, kWide}, 1)));
       },
       "entrain::any()");
@@ -327,7 +327,7 @@ TEST(AnyLoopRefuses, ABackwardThatBeginsToMakeGradientsInSeveralParts) {
       [](job::Context& context) {
         Net net;
         torch::optim::SGD optimizer(net.parameters(), 0.1);
-        auto handle = distribute(context, net, optimizer);
+        auto handle = parallel::distribute(context, net, optimizer);
         for (int step = 0; step < 3; ++step) {
           const auto x = drawn({2, kWide}, 1).requires_grad_();
           handle->step(step == 2 ? Inner::apply(x, &net).mean() + net.loss(x) : net.loss(x));

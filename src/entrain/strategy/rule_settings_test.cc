@@ -30,7 +30,7 @@ TEST(RuleSettings, EverySettingArrives) {
   expected.period = 64;
   expected.pull = 0.3;
   expected.proximal = 0.02;
-  expected.groups = "2";
+  expected.groups = "one";
   expected.local_period = 8;
   expected.global_pull = 0.4;
   expected.loss_window = 5;
@@ -39,7 +39,7 @@ TEST(RuleSettings, EverySettingArrives) {
   EXPECT_EQ(settings_of(Lsgd{.period = 64,
                              .pull = 0.3,
                              .proximal = 0.02,
-                             .groups = "2",
+                             .groups = "one",
                              .local_period = 8,
                              .global_pull = 0.4,
                              .loss_window = 5,

@@ -32,6 +32,7 @@ enum Control : Tag {
   kBalance,      // layers per cell
   kCellOutline,  // of a cell's state that comes to rank 0
   kSummary,      // what every rank measured
+  kTuned,        // what a tune has found
   // Probing the links.
   kProbePing,
   kProbeBulk,

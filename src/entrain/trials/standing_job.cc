@@ -85,9 +85,12 @@ bool is_steady(const std::vector<double>& seconds, double steady) {
 
 void check_compute(const std::string& compute) { replayed(compute); }
 
-StandingJob::StandingJob(job::Context& context, const StandingOptions& options) : context_(context) {
+StandingJob::StandingJob(job::Context& context, const StandingOptions& options)
+    : StandingJob(context, context.trains() ? make_stepper(context, options) : nullptr) {}
+
+StandingJob::StandingJob(job::Context& context, std::unique_ptr<Stepper> stepper)
+    : context_(context), stepper_(std::move(stepper)) {
   if (!context.trains()) return;  // follow() serves
-  stepper_ = make_stepper(context, options);
   run(kFirstSteps);
   graph_ = stepper_->graph();
 }

@@ -39,6 +39,8 @@ class StandingJob {
  public:
   // The first steps run here, under the builder `allreduce`: they settle G and its times.
   StandingJob(job::Context& context, const StandingOptions& options);
+  // The same for anything that steps; null on a rank that only serves.
+  StandingJob(job::Context& context, std::unique_ptr<Stepper> stepper);
   ~StandingJob();  // rank 0: ends the others
 
   // Until rank 0 ends the job. Throws PeerError when it fails.

@@ -53,7 +53,7 @@ void MpiRank::start_mpi(int world) {
   requests_->finish();
   bad_input(
       "the launcher started rank {} of {}, Open MPI says {} of {}: ENTRAIN_TRANSPORT=mpi needs Open MPI's "
-      "own mpirun, or srun --mpi=pmix",
+      "own mpirun, or srun with PMIx",
       rank_, world, mpi_rank, mpi_world);
 }
 
