@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   const int64_t steps = argc > 2 ? std::atoi(argv[2]) : 100;
   auto context = entrain::init();
   if (!context.trains()) return entrain::serve(context), 0;
+  torch::manual_seed(1);  // the same start in every run; rank 0's parameters count
   torch::nn::Sequential model(torch::nn::Linear(64, 256), torch::nn::ReLU(), torch::nn::Dropout(0.1),
                               torch::nn::Linear(256, 10));
   torch::optim::Adam optimizer(model->parameters(), 1e-3);

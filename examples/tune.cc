@@ -11,8 +11,8 @@
 int main(int argc, char** argv) {
   auto context = entrain::init();
   if (!context.trains()) return entrain::serve(context), 0;
-  torch::nn::Sequential model(torch::nn::Linear(64, 1024), torch::nn::ReLU(), torch::nn::Linear(1024, 1024),
-                              torch::nn::ReLU(), torch::nn::Linear(1024, 10));
+  torch::nn::Sequential model(torch::nn::Linear(64, 256), torch::nn::ReLU(), torch::nn::Linear(256, 256),
+                              torch::nn::ReLU(), torch::nn::Linear(256, 10));
   torch::manual_seed(context.rank());
   const auto x = torch::randn({32, 64});
   const auto y = x.narrow(1, 0, 10).argmax(1);

@@ -20,7 +20,7 @@ class Examples(unittest.TestCase):
 
     def launch(self, name, *args, cluster="local:2"):
         done = subprocess.run([ENTRAIN, "launch", "--cluster", cluster, "--", BUILD / "examples" / name, *map(str, args)],
-                              capture_output=True, text=True, timeout=120, cwd=self.folder, env=os.environ)
+                              capture_output=True, text=True, timeout=300, cwd=self.folder, env=os.environ)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
@@ -52,6 +52,8 @@ class Examples(unittest.TestCase):
     def test_gan(self):
         radii = [float(value) for value in re.findall(r"radius ([\d.]+)", self.launch("gan"))]
         self.assertEqual(len(radii), 4)
+        self.assertLess(max(radii), 10)  # neither collapsed nor away: GANs promise no more
+        self.assertGreater(min(radii), 0.1)
 
     def test_apart(self):
         text = self.launch("apart")
@@ -75,7 +77,7 @@ class Examples(unittest.TestCase):
 
     def test_auto(self):
         self.expect_learning(self.launch("auto", 300))
-        self.assertIn("nodeConfig", json.loads((self.folder / "strategy.json").read_text()))
+        self.assertIn("node_config", json.loads((self.folder / "strategy.json").read_text()))
 
     def test_tune(self):
         text = self.launch("tune", 3)

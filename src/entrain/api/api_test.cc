@@ -92,8 +92,8 @@ TEST(Distribute, AutoTriesStrategiesAndTheUpdateIsThatOfOneProcess) {
           const std::lock_guard lock(mutex);
           used.insert(trainer->strategy().name());
           enough = used.size() > 3;
+          steps = trainer->steps();
         }
-        steps = trainer->steps();
         if (any(context, enough)) break;
       }
       if (context.rank() == 0) result = flat(model);
@@ -108,6 +108,24 @@ TEST(Distribute, AutoTriesStrategiesAndTheUpdateIsThatOfOneProcess) {
     }
     EXPECT_LT((result - flat(model)).norm().item<double>(), 1e-3 * flat(model).norm().item<double>());
   }
+}
+
+TEST(Distribute, HandlesWithAutoAndATuneBesideThemKeepTheirOrdersApart) {
+  on_ranks("local:2", [](Context& context) {
+    auto critic = make_model(), generator = make_model();
+    torch::optim::Adam of_critic(critic->parameters(), 1e-3), of_generator(generator->parameters(), 1e-3);
+    auto criticizes = distribute(context, *critic, of_critic, {.strategy = "auto", .steps = 600});
+    auto generates = distribute(context, *generator, of_generator, {.strategy = "auto", .steps = 200});
+    for (int64_t step = 0; step < 200; ++step) {
+      for (int i = 0; i < 3; ++i) criticizes->step(loss_of(critic, context.worker(), (step + i) % 50));
+      generates->step(loss_of(generator, context.worker(), step % 50));
+    }
+    const auto tuned = tune(context, *generator, [&] { return loss_of(generator, context.worker(), 0); },
+                            {.trials = 1, .progress = false});
+    EXPECT_GT(tuned.step_s, 0);
+    criticizes->step(loss_of(critic, context.worker(), 0));
+    EXPECT_THROW(generates->switch_strategy(tuned.best), InputError);
+  });
 }
 
 TEST(Distribute, AStrategyCanBeSwitchedToAnotherValue) {
@@ -194,6 +212,45 @@ TEST(TrainApart, WorkersStartAlikeAndMeetOnlyOnceAPeriod) {
   });
 }
 
+TEST(TrainApart, AWorkerThatIsDestroyedCompletesItsExchange) {
+  on_ranks("local:2", [](Context& context) {
+    for (int job = 0; job < 2; ++job) {  // one after the other
+      auto model = make_model();
+      torch::optim::SGD optimizer(model->parameters(), 0.05);
+      auto worker = train_apart(context, *model, optimizer, {.rule = Lsgd{.period = 4}});
+      EXPECT_THROW(train_apart(context, *model, optimizer), InputError);
+      for (int64_t step = 0; step < 8; ++step) worker->step(loss_of(model, context.worker(), step));
+    }
+  });
+}
+
+TEST(TrainApart, NobodyLooksAtValuesThatAreAllowed) {
+  on_ranks("local:2", [](Context& context) {
+    torch::nn::Sequential model(torch::nn::Linear(8, 4), torch::nn::BatchNorm1d(4));
+    torch::optim::SGD optimizer(model->parameters(), 0.05);
+    auto worker = train_apart(context, *model, optimizer,
+                              {.rule = LocalSgd{.period = 2}, .on_nonfinite = NonFinite::kAllow});
+    for (int64_t step = 0; step < 4; ++step) worker->step(NAN * loss_of(model, context.worker(), step));
+    worker->finish();
+    EXPECT_EQ(worker->exchanges(), 2);
+  });
+}
+
+TEST(TrainApart, TheResultIsTheSameEverywhere) {
+  on_ranks("lab:2x1gbit/ranks=2", [](Context& context) {  // two groups
+    torch::nn::Sequential model(torch::nn::Linear(8, 16), torch::nn::BatchNorm1d(16),
+                                torch::nn::Linear(16, 4));
+    torch::optim::SGD optimizer(model->parameters(), 0.05);
+    auto worker = train_apart(context, *model, optimizer, {.rule = Lsgd{.period = 4}});
+    for (int64_t step = 0; step < 6; ++step) worker->step(loss_of(model, context.worker(), step));
+    worker->finish();
+    worker->take_result();
+    for (const auto& all : {all_gather(context, flat(model)), all_gather(context, model->buffers()[0])}) {
+      for (const auto& other : all) EXPECT_TRUE(other.equal(all[0]));
+    }
+  });
+}
+
 TEST(TrainApart, AsynchronousWorkersEndInOrder) {
   on_ranks("local:3", [](Context& context) {
     auto model = make_model();
@@ -257,6 +314,30 @@ TEST(Pipelined, TheUpdateIsThatOfOneProcessOnTheReplicasBatches) {
   }
 }
 
+TEST(Pipelined, MeasuringLayersLeavesTheRandomNumbersAlone) {
+  on_ranks("local:1", [](Context& context) {
+    torch::nn::Sequential drops(torch::nn::Linear(8, 16), torch::nn::Dropout(0.5), torch::nn::Linear(16, 4));
+    torch::optim::Adam optimizer(drops->parameters(), 1e-2);
+    const auto loss = [](const torch::Tensor& a, const torch::Tensor& b) { return torch::mse_loss(a, b); };
+    torch::manual_seed(5);
+    const auto expected = torch::rand({3});
+    torch::manual_seed(5);
+    pipelined(context, drops, loss, optimizer, {.cells = 2})->step(input(0, 0), target(0, 0));
+    EXPECT_TRUE(torch::rand({3}).equal(expected));
+  });
+}
+
+TEST(Pipelined, AModuleThatIsThereTwiceIsTrainedOnce) {
+  on_ranks("local:1", [](Context& context) {
+    torch::nn::Linear shared(8, 8);
+    torch::nn::Sequential model(shared, torch::nn::Tanh(), shared, torch::nn::Linear(8, 4));
+    torch::optim::SGD optimizer(model->parameters(), 1e-2);
+    const auto loss = [](const torch::Tensor& a, const torch::Tensor& b) { return torch::mse_loss(a, b); };
+    auto pipe = pipelined(context, model, loss, optimizer, {.cells = 2, .micro_batches = 2});
+    EXPECT_GT(pipe->step(input(0, 0), target(0, 0)), 0);
+  });
+}
+
 TEST(Pipelined, WhatDoesNotFitIsRefused) {
   on_ranks("local:3", [](Context& context) {
     auto model = make_model();
@@ -264,6 +345,10 @@ TEST(Pipelined, WhatDoesNotFitIsRefused) {
     const auto loss = [](const torch::Tensor& a, const torch::Tensor& b) { return torch::mse_loss(a, b); };
     EXPECT_THROW(pipelined(context, model, loss, optimizer, {.cells = 2}), InputError);
     EXPECT_THROW(pipelined(context, model, loss, optimizer, {.schedule = "none"}), InputError);
+    torch::nn::Sequential norm(torch::nn::Linear(8, 4), torch::nn::BatchNorm1d(4), torch::nn::Linear(4, 4));
+    torch::optim::Adam of_norm(norm->parameters(), 1e-2);
+    EXPECT_THROW(pipelined(context, norm, loss, of_norm, {.cells = 3}), InputError);
+    pipelined(context, norm, loss, of_norm, {.cells = 3, .remat = "never"});
   });
 }
 
@@ -282,6 +367,8 @@ TEST(Tune, AllRanksGetTheSameStrategyAndTheModelIsAsBefore) {
     tuned.best.validate(graph, Cluster::of(context));
     best[static_cast<size_t>(context.rank())] = tuned.best.to_json();
     EXPECT_THROW(tune(context, *model, loss, {.compressors = {"zip"}}), InputError);
+    EXPECT_THROW(tune(context, *model, loss, {.progress = false, .stop = [] { return true; }}), Error);
+    EXPECT_TRUE(flat(model).equal(before));
   });
   EXPECT_FALSE(best[0].empty());
   EXPECT_EQ(best[0], best[1]);
@@ -323,7 +410,7 @@ TEST(Sampling, WorkersShareTheExamplesAndEpochsDiffer) {
   std::vector<std::set<size_t>> seen(3);  // by epoch, of all workers
   on_ranks("local:3", [&](Context& context) {
     Sampler sampler(context, 31);
-    std::vector<size_t> first;
+    std::vector<std::vector<size_t>> orders(3);  // of this worker, by epoch
     for (size_t epoch = 0; epoch < 3; ++epoch) {
       sampler.reset();
       size_t count = 0;
@@ -331,14 +418,15 @@ TEST(Sampling, WorkersShareTheExamplesAndEpochsDiffer) {
         const std::lock_guard lock(mutex);
         for (const size_t index : *batch) EXPECT_TRUE(seen[epoch].insert(index).second);
         count += batch->size();
-        if (epoch == 0) first.insert(first.end(), batch->begin(), batch->end());
+        orders[epoch].insert(orders[epoch].end(), batch->begin(), batch->end());
       }
       EXPECT_EQ(count, 10u);
     }
     Sampler again(context, 31);
-    again.set_epoch(0);
+    again.set_epoch(2);
     again.reset();
-    EXPECT_EQ(*again.next(10), first);
+    EXPECT_EQ(*again.next(10), orders[2]) << "an epoch is what its number says";
+    EXPECT_NE(orders[0], orders[1]);
 
     // Saved in the middle of an epoch.
     Sampler half(context, 31);
@@ -352,15 +440,17 @@ TEST(Sampling, WorkersShareTheExamplesAndEpochsDiffer) {
     in.load_from(bytes);
     Sampler resumed(context, 31);
     resumed.load(in);
+    resumed.reset();  // as a loader's begin() does
     EXPECT_EQ(*resumed.next(4), *half.next(4));
+    resumed.reset();
+    EXPECT_EQ(*resumed.next(10), orders[1]);
 
     Sampler ordered(context, 31, /*shuffle=*/false);
     ordered.reset();
     EXPECT_EQ((*ordered.next(2))[1], static_cast<size_t>(3 + context.worker()));
     EXPECT_THROW(Sampler(context, 2), InputError);
   });
-  EXPECT_EQ(seen[0].size(), 30u);
-  EXPECT_EQ(*seen[0].rbegin() <= 30u, true);
+  for (const auto& epoch : seen) EXPECT_EQ(epoch.size(), 30u);
 }
 
 }  // namespace

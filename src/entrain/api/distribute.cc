@@ -4,6 +4,7 @@
 
 #include "entrain/base/clock.h"
 #include "entrain/base/error.h"
+#include "entrain/job/collectives.h"
 #include "entrain/job/context.h"
 #include "entrain/parallel/distributed.h"
 #include "entrain/parallel/saved.h"
@@ -32,7 +33,7 @@ struct Distributed::Impl {
     if (job.rank() == 0) {
       tuner.emplace(job.cluster, trials::OnlineTunerOptions{"model", 0, wanted.steps, wanted.seed, {}});
     }
-    advised.emplace(job, tuner ? &*tuner : nullptr);
+    advised.emplace(job, tuner ? &*tuner : nullptr, /*stream=*/job.handles);  // as many as were made
   }
 
   // Another strategy may come between two steps; the one that has ended is what it is judged by.
@@ -80,6 +81,7 @@ void Distributed::average_gradients() {
 
 void Distributed::finish() { impl_->handle->finish(); }
 void Distributed::switch_strategy(const Strategy& strategy) {
+  if (impl_->advised) bad_input("switch_strategy on a handle whose strategy is auto: not supported");
   impl_->handle->switch_strategy(strategy.inner());
 }
 Graph Distributed::graph() const {
@@ -101,6 +103,7 @@ void Distributed::save(const std::filesystem::path& folder, int keep, int64_t st
   info.model = impl_->module.name();
   info.strategy = impl_->handle->strategy().id;
   parallel::save_on_rank_0(impl_->job, folder, keep, std::move(info), impl_->module, *impl_->optimizer);
+  job::barrier(impl_->job);
 }
 
 std::optional<int64_t> Distributed::resume(const std::filesystem::path& folder) {

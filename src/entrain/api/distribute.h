@@ -27,7 +27,8 @@ using parallel::Times;
 // on, on all workers at once.
 //
 // With Options::strategy "auto" it tunes while it trains: the first steps run under `allreduce`, then single
-// steps under others, each of which makes the same update; then the fastest stays.
+// steps under others, each of which makes the same update; then the fastest stays. Steps are compared by
+// their time, so an iteration should have one step() or one backward().
 class Distributed : public Handle {
  public:
   struct Impl;
@@ -52,7 +53,8 @@ class Distributed : public Handle {
   // With Options::overlap_forward: waits until all updates of the last step are made.
   void finish();
 
-  // From the next step on. Rank 0's argument counts. The update stays the same. Requires: one step was made.
+  // From the next step on. Rank 0's argument counts. The update stays the same. Requires: one step was made,
+  // and the strategy is not "auto" (else InputError).
   void switch_strategy(const Strategy& strategy);
 
   // Known after the first step.

@@ -38,12 +38,23 @@ struct Pipelined::Impl {
         options(inner_options(wanted)),
         place(parallel::place_of(context, options.pipeline)),
         sequence{layers::layers_of(model), std::move(loss)} {
+    refuse_batch_norm_that_runs_twice();
     graph::NamedTensors named;
     for (const auto& item : model->named_parameters()) named.emplace_back(item.key(), item.value());
     parallel::check_same_tensors(context, named);
     std::vector<torch::Tensor> state = model->parameters();
     for (const auto& buffer : model->buffers()) state.push_back(buffer);
     job::broadcast(context, state);
+  }
+
+  // A pass that is computed again would move the statistics of torch's batch norm again.
+  void refuse_batch_norm_that_runs_twice() const {
+    if (options.pipeline.remat == "never") return;
+    for (const auto& module : model->modules()) {
+      if (module->name().find("BatchNorm") == std::string::npos) continue;
+      bad_input("remat is {} and the model has a {}, whose statistics would move twice; allowed: never",
+                options.pipeline.remat, module->name());
+    }
   }
 
   // Cells are cut at the first step: layers are timed on its batch.
@@ -89,14 +100,11 @@ void Pipelined::gather() {
 
 void Pipelined::save(const std::filesystem::path& folder, int keep, int64_t step) {
   gather();
-  if (impl_->context.rank() == 0) {
-    checkpoint::CheckpointInfo info;
-    info.step = info.data_position = step;
-    info.world = impl_->context.world();
-    info.model = impl_->model->name();
-    info.strategy = fmt::format("pipeline {}x{}", impl_->options.pipeline.devices, impl_->place.replicas);
-    checkpoint::Checkpoints(folder, keep).save(info, *impl_->model, impl_->optimizer);
-  }
+  checkpoint::CheckpointInfo info;
+  info.step = info.data_position = step;
+  info.model = impl_->model->name();
+  info.strategy = fmt::format("pipeline {}x{}", impl_->options.pipeline.devices, impl_->place.replicas);
+  parallel::save_on_rank_0(impl_->context, folder, keep, std::move(info), *impl_->model, impl_->optimizer);
   job::barrier(impl_->context);
 }
 
@@ -104,6 +112,7 @@ std::optional<int64_t> Pipelined::resume(const std::filesystem::path& folder) {
   if (impl_->pipelined) bad_input("resume of a pipeline after its first step; allowed: before it");
   const auto info = parallel::load_everywhere(impl_->context, folder, *impl_->model, impl_->optimizer);
   if (!info) return std::nullopt;
+  parallel::restore_rng(impl_->context, *info);
   impl_->resumed = info->step;
   return info->step;
 }

@@ -69,9 +69,11 @@ class Pipelined : public Handle {
   std::unique_ptr<Impl> impl_;
 };
 
-// Each module of `model` is a layer: it maps a tensor to a tensor. Broadcasts rank 0's parameters and
-// buffers. `optimizer` holds the model's parameters; both outlive the handle. Throws InputError where cells,
-// micro-batches and ranks do not fit, naming what is allowed; on a cluster with hosts that only serve.
+// Each module of `model` is a layer: it maps a tensor to a tensor. Random numbers come from modules (Dropout,
+// ...): one that calls torch::dropout itself needs remat "never". Batch norm normalizes by micro-batch, and
+// needs that, too. Broadcasts rank 0's parameters and buffers. `optimizer` holds the model's parameters; both
+// outlive the handle. Throws InputError where cells, micro-batches and ranks do not fit, naming what is
+// allowed; on a cluster with hosts that only serve.
 std::unique_ptr<Pipelined> pipelined(Context& context, torch::nn::Sequential& model, LossFunction loss,
                                      torch::optim::Optimizer& optimizer, PipelineOptions options = {});
 

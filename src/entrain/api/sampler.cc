@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "entrain/base/error.h"
 
@@ -21,6 +22,7 @@ Sampler::Sampler(const Context& context, size_t examples, bool shuffle, uint64_t
 }
 
 void Sampler::reset(torch::optional<size_t> new_size) {
+  if (std::exchange(loaded_, false) && !new_size) return;
   if (new_size) examples_ = *new_size;
   share_out();
   ++next_epoch_;
@@ -54,7 +56,6 @@ void Sampler::save(torch::serialize::OutputArchive& archive) const {
   archive.write("at", torch::tensor(static_cast<int64_t>(at_)), /*is_buffer=*/true);
 }
 
-// Goes on within the epoch that was under way.
 void Sampler::load(torch::serialize::InputArchive& archive) {
   torch::Tensor epoch = torch::empty({}, torch::kInt64), at = torch::empty({}, torch::kInt64);
   archive.read("epoch", epoch, /*is_buffer=*/true);
@@ -62,6 +63,7 @@ void Sampler::load(torch::serialize::InputArchive& archive) {
   next_epoch_ = epoch.item<int64_t>();
   reset();
   at_ = static_cast<size_t>(at.item<int64_t>());
+  loaded_ = true;
 }
 
 }  // namespace entrain

@@ -28,6 +28,7 @@ class Sampler : public torch::data::samplers::Sampler<> {
   void reset(torch::optional<size_t> new_size = torch::nullopt) override;
   torch::optional<std::vector<size_t>> next(size_t batch_size) override;
   void save(torch::serialize::OutputArchive& archive) const override;
+  // The next begin() of a loader goes on within the epoch that was under way.
   void load(torch::serialize::InputArchive& archive) override;
 
  private:
@@ -39,6 +40,7 @@ class Sampler : public torch::data::samplers::Sampler<> {
   int64_t next_epoch_ = 0;
   std::vector<size_t> own_;  // of this epoch
   size_t at_ = 0;
+  bool loaded_ = false;  // the next reset() goes on where the saved one was
 };
 
 }  // namespace entrain

@@ -1,6 +1,7 @@
 #include "entrain/api/train_apart.h"
 
 #include <algorithm>
+#include <exception>
 
 #include "entrain/base/error.h"
 #include "entrain/checkpoint/checkpoint.h"
@@ -19,9 +20,18 @@ namespace entrain {
 namespace {
 
 // The workers step on their own copies of the same values.
-torch::Tensor start_alike(job::Context& context, torch::nn::Module& module) {
+torch::Tensor start_alike(job::Context& context, torch::nn::Module& module,
+                          const strategy::Optimizer& settings) {
   if (!context.trains()) {
     bad_input("rank {} only serves parameters in this cluster: call entrain::serve() there", context.rank());
+  }
+  if (context.apart) {
+    bad_input(
+        "a second handle of train_apart beside the first: not supported; allowed: one model that holds both");
+  }
+  if (settings.asynchronous() && context.workers() != context.world()) {
+    bad_input("the rule {} on a cluster with hosts that only serve: allowed: rules that are not asynchronous",
+              settings.rule);
   }
   graph::NamedTensors named;
   for (const auto& item : module.named_parameters()) named.emplace_back(item.key(), item.value());
@@ -41,7 +51,7 @@ struct ApartWorker::Impl {
         optimizer(base),
         options(std::move(wanted)),
         settings(strategy::settings_of(options.rule)),
-        x(start_alike(context, model)),
+        x(start_alike(context, model, settings)),
         guard(context.rank(), options.on_nonfinite, model, [this](const std::string& why) {
           if (alarm) alarm->raise(why);
         }) {
@@ -63,7 +73,9 @@ struct ApartWorker::Impl {
                                          guard.check_parameters(x, "after its own update");
                                        }});
     guard.begin(0);
+    context.apart = true;
   }
+  ~Impl() { context.apart = false; }
 
   void step(const torch::Tensor& loss) {
     if (!loss.defined() || !loss.requires_grad()) bad_input("step(loss): the loss has no gradient");
@@ -103,7 +115,15 @@ struct ApartWorker::Impl {
 };
 
 ApartWorker::ApartWorker(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-ApartWorker::~ApartWorker() = default;
+
+ApartWorker::~ApartWorker() {
+  if (impl_->settings.asynchronous() || std::uncaught_exceptions() > 0) return;
+  try {
+    impl_->rule->finish();  // an exchange may be under way, and others wait for this worker's part in it
+  } catch (const std::exception&) {
+    // The job has failed: whoever calls step() sees the error.
+  }
+}
 
 void ApartWorker::step(const torch::Tensor& loss) { impl_->step(loss); }
 
@@ -112,10 +132,20 @@ void ApartWorker::finish() {
   impl_->rule->leave();
 }
 
+// With groups the mean is that of rank 0's, as in `entrain train`.
 void ApartWorker::take_result() {
   const torch::Tensor result = impl_->rule->test_parameters();
   const torch::NoGradGuard no_grad;
   impl_->x.copy_(result);
+  if (impl_->settings.asynchronous()) return;  // the others may have ended
+  job::broadcast(impl_->context, impl_->x);
+  for (auto& buffer : impl_->module.buffers()) {
+    if (buffer.is_floating_point()) {
+      buffer.copy_(job::all_reduce(impl_->context, buffer, job::Reduce::kMean));
+    } else {
+      job::broadcast(impl_->context, buffer);
+    }
+  }
 }
 
 int64_t ApartWorker::steps() const { return impl_->steps; }

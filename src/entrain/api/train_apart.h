@@ -38,7 +38,8 @@ struct ApartOptions {
 
 // One worker's handle. All methods on one thread, the one that runs forward. Synchronous rules: the same
 // calls in the same order on every worker. Asynchronous ones (LsgdAsync, EasgdAsync, Downpour, AsyncPs): each
-// worker at its own pace, and they go on without a worker that is lost, unless it is rank 0. Errors:
+// worker at its own pace; the rules go on without a worker that is lost, unless it is rank 0, but `entrain
+// launch` ends a program's ranks with the first that fails. A job has one such handle at a time. Errors:
 // PeerError naming the rank.
 class ApartWorker : public Handle {
  public:
@@ -54,8 +55,9 @@ class ApartWorker : public Handle {
   void finish();
 
   // After finish(): puts into this worker's model what the rule trains, the centre of rules that have one,
-  // else the mean over the workers. Synchronous rules: collective, and the same everywhere. Asynchronous
-  // rules: of use on rank 0, which keeps the centre.
+  // else the mean over the workers (with groups: of rank 0's). Synchronous rules: collective, and the same
+  // everywhere, with the mean of the workers' buffers. Asynchronous rules: of use on rank 0, which keeps the
+  // centre.
   void take_result();
 
   int64_t steps() const;

@@ -40,14 +40,14 @@ class LossStepper final : public trials::Stepper {
   std::function<torch::Tensor()> loss_;
 };
 
-// Parameters and buffers, to be put back.
+// Parameters and buffers, put back at the end.
 class Kept {
  public:
   explicit Kept(torch::nn::Module& module) : tensors_(module.parameters()) {
     for (const auto& buffer : module.buffers()) tensors_.push_back(buffer);
     for (const auto& tensor : tensors_) values_.push_back(tensor.detach().clone());
   }
-  void put_back() {
+  ~Kept() {
     const torch::NoGradGuard no_grad;
     for (size_t i = 0; i < tensors_.size(); ++i) tensors_[i].copy_(values_[i]);
   }
@@ -57,6 +57,9 @@ class Kept {
 };
 
 tuner::TuneOptions tuner_options(const TuneOptions& options) {
+  if (!options.log.empty() && std::filesystem::exists(options.log)) {
+    bad_input("`log` {}: there is such a file already; allowed: a new one", options.log.string());
+  }
   if (options.trials < 1) bad_input("trials is {}; allowed: 1 or more", options.trials);
   if (options.minutes < 0) bad_input("minutes is {}; allowed: 0 or more", options.minutes);
   tuner::TuneOptions inner;
@@ -80,22 +83,19 @@ std::string note(const tuner::TuneProgress& p) {
 }
 
 // On rank 0, with the others following.
-tuner::TuneResult search(job::Context& context, trials::StandingJob& job, const TuneOptions& options) {
-  if (!options.log.empty() && std::filesystem::exists(options.log)) {
-    bad_input("`log` {}: there is such a file already; allowed: a new one", options.log.string());
-  }
+tuner::TuneResult search(job::Context& context, trials::StandingJob& job, const TuneOptions& options,
+                         const tuner::TuneOptions& inner) {
   dataset::Domain domain;
   domain.name = dataset::domain_name("model", context.cluster.name, 0);
   domain.graph = job.graph();
   domain.cluster = context.cluster;
   domain.settings.seed = options.seed;
   dataset::TrialLog log(options.log);
-  log.begin(domain);
   trials::StandingRunner runner(job, {});
   tuner::Guide guide;
   guide.remake = tuner::recalibrating(domain.graph, domain.cluster);
   Progress bar("trial", 0, options.progress);
-  return tuner::tune(domain, runner, log, guide, tuner_options(options),
+  return tuner::tune(domain, runner, log, guide, inner,
                      [&](const tuner::TuneProgress& p) { bar.update(p.done, note(p)); });
 }
 
@@ -117,20 +117,26 @@ Tuned tune(Context& context, torch::nn::Module& module, const std::function<torc
   if (!inner.trains()) {
     bad_input("rank {} only serves parameters in this cluster: call entrain::serve() there", inner.rank());
   }
-  tuner_options(options);  // what is wrong is told before anything is run
-  Kept kept(module);
+  const auto options_inside = tuner_options(options);  // what is wrong is told before anything is run
   std::string own;
   {
+    const Kept kept(module);
     trials::StandingJob job(inner, std::make_unique<LossStepper>(inner, module, loss));
-    if (inner.rank() == 0) {
-      own = to_json(search(inner, job, options)).dump();
-    } else {
+    if (inner.rank() != 0) {
       job.follow();
+    } else {
+      try {
+        own = to_json(search(inner, job, options, options_inside)).dump();
+      } catch (const PeerError&) {
+        throw;
+      } catch (const std::exception& e) {
+        own = nlohmann::json{{"error", e.what()}}.dump();  // the others wait for a result
+      }
     }
   }
-  kept.put_back();
   const auto json = nlohmann::json::parse(job::tell_workers(
       inner, own, transport::tags::kTuned, Deadline::after(inner.job.timeout_s), "what was tuned"));
+  if (json.contains("error")) fail("tune: {}", json["error"].get<std::string>());
   return {Strategy::from_json(json["best"].get<std::string>()),
           json["step_s"].get<double>(),
           json["ddp_s"].get<double>(),

@@ -20,7 +20,7 @@ struct TuneOptions {
   // Also strategies that compress gradients, which changes the update: "fp16", "powersgd:8", ...
   std::vector<std::string> compressors = {};
   uint64_t seed = 0;                // of the search
-  std::filesystem::path log = {};   // every trial as it ends, for `entrain explain`; empty: none is written
+  std::filesystem::path log = {};   // a new file: every trial as it ends, for `entrain explain`; empty: none
   bool progress = true;             // a line on rank 0's stderr
   std::function<bool()> stop = {};  // asked on rank 0 between trials: end with what was found. Empty: never
 };

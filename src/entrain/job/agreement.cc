@@ -82,11 +82,10 @@ void agree_on_resumed_step(Context& context, int64_t step) {
   const auto told = tell_workers(context, std::to_string(step), transport::tags::kResumedStep, deadline,
                                  "step to resume from");
   if (told == std::to_string(step)) return;
+  const auto in_words = [](const std::string& of) { return of == "-1" ? "absent" : "of step " + of; };
   bad_input(
-      "`resume`: the newest checkpoint is of step {} on rank {}, of step {} on rank 0; every rank must read "
-      "the "
-      "same folder",
-      step, context.rank(), told);
+      "`resume`: the newest checkpoint is {} on rank {}, {} on rank 0; every rank must read the same folder",
+      in_words(std::to_string(step)), context.rank(), in_words(told));
 }
 
 }  // namespace entrain::job

@@ -24,8 +24,8 @@ graph::Graph agree_on_graph(transport::Transport& transport, const std::optional
 strategy::Strategy agree_on_strategy(transport::Transport& transport, const strategy::Strategy& own,
                                      Deadline deadline);
 
-// Collective over the workers, each of which has read a checkpoint of `step`. Throws InputError unless it is
-// rank 0's: folders that differ between hosts.
+// Collective over the workers, each of which has a checkpoint of `step` (-1: none). Throws InputError unless
+// it is rank 0's: folders that differ between hosts.
 void agree_on_resumed_step(Context& context, int64_t step);
 
 }  // namespace entrain::job

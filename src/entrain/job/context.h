@@ -22,6 +22,7 @@ struct Context {
   std::unique_ptr<rendezvous::Server> rendezvous;  // in the rank that was told to serve it
   std::shared_ptr<transport::Transport> transport;
   int handles = 0;           // made so far: each has an id, the same on all ranks
+  bool apart = false;        // a handle of train_apart() lives: there can be one
   bool servers_wait = true;  // for orders of rank 0, where hosts only serve
 
   int rank() const { return job.rank; }

@@ -20,6 +20,11 @@ std::vector<int> receivers(const Context& context, To to) {
   return ranks;
 }
 
+transport::Tag tag_of(int stream) {
+  return stream == 0 ? transport::Tag{transport::tags::kOrder}
+                     : transport::tags::kOrderStream + static_cast<transport::Tag>(stream);
+}
+
 std::string text_of(Order order) { return static_cast<char>(order.kind) + std::to_string(order.number); }
 
 }  // namespace
@@ -34,18 +39,17 @@ void give_order(Context& context, To to, Order order) {
   }
 }
 
-void post_order(Context& context, To to, Order order) {
+void post_order(Context& context, To to, Order order, int stream) {
   if (context.rank() != 0) return;
   const auto text = std::make_shared<const std::string>(text_of(order));
   for (const int rank : receivers(context, to)) {
-    context.transport->post_send(rank, transport::tags::kOrder, {transport::as_bytes(*text)}, {-1},
-                                 [text](auto) {});
+    context.transport->post_send(rank, tag_of(stream), {transport::as_bytes(*text)}, {-1}, [text](auto) {});
   }
 }
 
-Order take_order(Context& context) {
-  const auto payload = transport::recv(*context.transport, 0, transport::tags::kOrder,
-                                       {Deadline::never(), "the next order of rank 0"});
+Order take_order(Context& context, int stream) {
+  const auto payload =
+      transport::recv(*context.transport, 0, tag_of(stream), {Deadline::never(), "the next order of rank 0"});
   const std::string text(transport::as_text(payload.bytes()));
   if (text.size() < 2) fail("rank {}: an order of rank 0 is cut off", context.rank());
   return {static_cast<Order::Kind>(text[0]), std::stoll(text.substr(1))};

@@ -42,10 +42,11 @@ enum class To { kServers, kWorkers };
 
 // On rank 0: to all of them but itself; elsewhere nothing. Returns when the order is sent.
 void give_order(Context& context, To to, Order order);
-// The same, but does not wait, and lets nobody know of a failure: the next order does.
-void post_order(Context& context, To to, Order order);
+// The same, but does not wait, and lets nobody know of a failure: the next order does. `stream`: orders of
+// different streams pass each other.
+void post_order(Context& context, To to, Order order, int stream = 0);
 // The next order of rank 0, however long it takes: pings show whether it is alive. Throws PeerError.
-Order take_order(Context& context);
+Order take_order(Context& context, int stream = 0);
 
 // On rank 0: training is over, serve() returns on the ranks that only serve. Elsewhere, or said before:
 // nothing.

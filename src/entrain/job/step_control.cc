@@ -17,17 +17,17 @@ Order::Kind StepControl::next(bool change, bool stop, bool last) {
   using Kind = Order::Kind;
   if (context_.rank() != 0) {
     if (!std::exchange(started_, true)) return Kind::kGo;
-    return take_order(context_).kind;
+    return take_order(context_, stream_).kind;
   }
   const Kind now = decided_;
   if (now == Kind::kStop || last) return now;
   decided_ = stop_requested || stop ? Kind::kStop : change ? Kind::kSwitch : Kind::kGo;
-  post_order(context_, To::kWorkers, {decided_});
+  post_order(context_, To::kWorkers, {decided_}, stream_);
   return now;
 }
 
 void StepControl::end() {
-  if (context_.rank() != 0 && std::exchange(started_, false)) take_order(context_);
+  if (context_.rank() != 0 && std::exchange(started_, false)) take_order(context_, stream_);
 }
 
 }  // namespace entrain::job

@@ -14,7 +14,8 @@ bool stop_was_requested();
 // Rank 0 decides one call ahead, so that nobody waits for its order. One per worker.
 class StepControl {
  public:
-  explicit StepControl(Context& context) : context_(context) {}
+  // `stream`: of its orders (control.h); each that lives at the same time has its own.
+  explicit StepControl(Context& context, int stream = 0) : context_(context), stream_(stream) {}
 
   // Called by every worker at the same points (the start of a step, or of every period): what comes now, kGo,
   // kStop or kSwitch. `change`, `stop`: rank 0 wants that; the next call returns it. A requested stop counts,
@@ -27,6 +28,7 @@ class StepControl {
 
  private:
   Context& context_;
+  int stream_;
   bool started_ = false;                    // the first call always returns kGo
   Order::Kind decided_ = Order::Kind::kGo;  // by rank 0, for the next call
 };

@@ -338,6 +338,7 @@ void Distributed::backward(const torch::Tensor& loss, bool retain_graph, bool cr
 }
 
 void Distributed::average_gradients() {
+  if (profile_) profile_->forget();
   synchronize({}, false, false);
   take_all([this](size_t v, torch::Tensor gradient) { keep(v, std::move(gradient)); });
   synchronize_buffers();

@@ -6,6 +6,7 @@
 
 #include "entrain/base/error.h"
 #include "entrain/base/log.h"
+#include "entrain/checkpoint/rng_state.h"
 #include "entrain/job/control.h"
 #include "entrain/pipeline/plan/partition.h"
 #include "entrain/pipeline/profile/layer_profile.h"
@@ -17,7 +18,10 @@ namespace {
 std::vector<int> measured_balance(const strategy::Pipeline& wanted, const layers::Sequence& sequence,
                                   const models::Batch& batch) {
   const models::Batch part = batch.narrow(0, std::max<int64_t>(1, batch.size() / wanted.micro_batches));
+  // Only rank 0 measures: its random numbers must stay those of the others.
+  const torch::Tensor random_numbers = checkpoint::rng_state();
   const auto costs = pipeline::measure_layers(sequence, part.input, part.target);
+  checkpoint::set_rng_state(random_numbers);
   std::vector<double> seconds;
   for (const auto& layer : costs.layers) seconds.push_back(layer.forward_s + layer.backward_s);
   return pipeline::min_max(seconds, wanted.devices * wanted.chunks).balance;

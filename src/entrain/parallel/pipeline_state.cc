@@ -86,7 +86,9 @@ Named receive_state(transport::Transport& transport, int rank, double timeout_s)
 Named named(const torch::nn::Module& module, const std::vector<torch::Tensor>& parameters) {
   Named result;
   for (const auto& item : module.named_parameters()) {
-    if (contains(parameters, item.value())) result.emplace_back(item.key(), item.value());
+    const auto same = [&](const auto& had) { return had.second.is_same(item.value()); };
+    const bool again = std::any_of(result.begin(), result.end(), same);  // a module that is there twice
+    if (!again && contains(parameters, item.value())) result.emplace_back(item.key(), item.value());
   }
   if (result.size() != parameters.size()) {
     fail("{} of the cells' {} parameters are the model's", result.size(), parameters.size());

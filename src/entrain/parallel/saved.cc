@@ -32,8 +32,10 @@ std::optional<checkpoint::CheckpointInfo> load_everywhere(job::Context& context,
                                                           const std::filesystem::path& folder,
                                                           torch::nn::Module& module,
                                                           torch::optim::Optimizer& optimizer) {
-  auto info = checkpoint::Checkpoints(folder).load_newest(module, optimizer);
-  job::agree_on_resumed_step(context, info ? info->step : 0);
+  checkpoint::Checkpoints checkpoints(folder);
+  job::agree_on_resumed_step(context, checkpoints.newest_step().value_or(-1));  // before anything is changed
+  auto info = checkpoints.load_newest(module, optimizer);
+  job::agree_on_resumed_step(context, info ? info->step : -1);  // the newest may be damaged on one host
   return info;
 }
 

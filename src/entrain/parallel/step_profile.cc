@@ -35,6 +35,8 @@ void StepProfile::forward_ends(double excluded) {
   if (forward_seen_) step_.forward[current_] += lap(excluded);
 }
 
+void StepProfile::forget() { forward_seen_ = false; }
+
 void StepProfile::backward_begins() { last_ = Clock::now(); }
 
 void StepProfile::made(size_t v) {

@@ -24,6 +24,7 @@ class StepProfile {
   void forward_begins(double excluded);
   void reads(size_t v, double excluded);  // an operation is about to read v; repeats are welcome
   void forward_ends(double excluded);
+  void forget();  // the step under way: its forward cannot be told from other work
   void backward_begins();
   void made(size_t v);
   void backward_ends();

@@ -21,6 +21,7 @@ void StepGuard::begin(int64_t step) {
 }
 
 bool StepGuard::may_update(double loss) {
+  if (policy_ == NonFinite::kAllow) return true;
   const auto trouble = optim::trouble_with(loss, parameters_);
   if (!trouble) return true;
   if (policy_ == NonFinite::kStop) stop(*trouble);
@@ -35,6 +36,7 @@ void StepGuard::put_back_buffers() {
 }
 
 void StepGuard::check_parameters(const char* when) const {
+  if (policy_ == NonFinite::kAllow) return;
   if (const auto name = optim::first_non_finite(parameters_)) {
     stop(fmt::format("{} is not finite {}", *name, when));
   }

@@ -43,6 +43,7 @@ enum Control : Tag {
 // Each of these is the first of many: the low bits number a message.
 inline constexpr Tag kBroadcast = kControlTags + (Tag{1} << 40);         // collectives for programs
 inline constexpr Tag kReduce = kControlTags + (Tag{1} << 41);            // likewise
+inline constexpr Tag kOrderStream = kControlTags + (Tag{1} << 42);       // orders for one handle's steps
 inline constexpr Tag kCellValue = kControlTags + (Tag{1} << 50);         // activations and their gradients
 inline constexpr Tag kCellValueOutline = kControlTags + (Tag{1} << 51);  // their shapes
 inline constexpr Tag kTied = kControlTags + (Tag{1} << 52);  // gradients of parameters of several cells

@@ -18,8 +18,9 @@ namespace entrain::trials {
 class Advised {
  public:
   // `advisor`: null on other ranks than 0, and where the strategy stays as it is.
-  Advised(job::Context& context, StrategyAdvisor* advisor)
-      : advisor_(advisor), rank_(context.rank()), control_(context) {}
+  // `stream`: see StepControl.
+  Advised(job::Context& context, StrategyAdvisor* advisor, int stream = 0)
+      : advisor_(advisor), rank_(context.rank()), control_(context, stream) {}
 
   // What comes now: kGo, kStop, or kSwitch when the strategy has just been changed. Arguments as those of
   // StepControl::next().
