@@ -31,9 +31,8 @@ class Loop {
  public:
   virtual ~Loop() = default;
 
-  virtual std::unique_ptr<Handle> distribute(torch::nn::Module& module,
-                                                       torch::optim::Optimizer* optimizer,
-                                                       parallel::Options options = {}) = 0;
+  virtual std::unique_ptr<Handle> distribute(torch::nn::Module& module, torch::optim::Optimizer* optimizer,
+                                             parallel::Options options = {}) = 0;
   // A metric over all workers, and whether one of them says so.
   virtual torch::Tensor mean(const torch::Tensor& value) = 0;
   virtual bool any(bool value) = 0;
@@ -86,7 +85,7 @@ class AloneLoop final : public Loop {
  public:
   explicit AloneLoop(std::vector<int> workers) : Loop(std::move(workers)) {}
   std::unique_ptr<Handle> distribute(torch::nn::Module&, torch::optim::Optimizer* optimizer,
-                                               parallel::Options) override {
+                                     parallel::Options) override {
     return std::make_unique<AloneHandle>(optimizer);
   }
   torch::Tensor mean(const torch::Tensor& value) override { return value.detach(); }
@@ -114,7 +113,7 @@ class RankLoop final : public Loop {
   RankLoop(job::Context& context, std::string strategy)
       : Loop({context.rank()}), context_(context), strategy_(std::move(strategy)) {}
   std::unique_ptr<Handle> distribute(torch::nn::Module& module, torch::optim::Optimizer* optimizer,
-                                               parallel::Options options) override {
+                                     parallel::Options options) override {
     options.strategy = strategy_;
     return std::make_unique<RankHandle>(
         optimizer != nullptr ? entrain::parallel::distribute(context_, module, *optimizer, options)

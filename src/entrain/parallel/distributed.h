@@ -67,8 +67,7 @@ class Distributed {
 
   // Known after the first step.
   const graph::Graph& graph() const { return graph_; }
-  // G with the times of this rank's last steps. Requires: is_profiled(), from two calls of step() or backward()
-  // on.
+  // G with the times of this rank's last steps. Requires: is_profiled(), which is so from two steps on.
   bool is_profiled() const { return profile_ && profile_->steps() > 0; }
   graph::Graph profiled_graph() const;
   const strategy::Strategy& strategy() const { return strategy_; }

@@ -1,5 +1,5 @@
-// The rules under which workers train apart, each with the settings that it has. Their formulas are in optim/,
-// one file per rule. A value that is not set follows from the others, as the comment says.
+// The rules under which workers train apart, each with the settings that it has; their formulas are in
+// optim/, one file per rule. A value that is not set follows from the others, as its comment says.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@ namespace entrain::strategy {
 
 // Leader SGD: every worker is pulled towards the one with the lowest loss.
 struct Lsgd {
-  int64_t period = 16;                     // steps between exchanges (with groups: of the leader of all)
-  double pull = 0.1;                       // towards the leader, at an exchange
-  std::optional<double> proximal = {};          // towards it, at each step; the pull / period
-  std::string groups = "hosts";            // hosts (one group where each host has one worker), one, or a count
-  std::optional<int64_t> local_period = {};     // with groups: steps between exchanges in one; a quarter of period
-  double global_pull = 0.1;                // with groups: towards the leader of all
-  std::optional<int64_t> loss_window = {};      // steps whose mean loss chooses the leader; the local period
-  std::string choice = "best";             // best (lowest loss) or stochastic (softmax of -loss)
-  bool overlap = true;                     // an exchange runs beside the next step, and is applied after it
+  int64_t period = 16;                       // steps between exchanges (with groups: of the leader of all)
+  double pull = 0.1;                         // towards the leader, at an exchange
+  std::optional<double> proximal = {};       // towards it, at each step; the pull / period
+  std::string groups = "hosts";              // hosts (one where each host has one worker), one, or a count
+  std::optional<int64_t> local_period = {};  // steps between exchanges in a group; a quarter of period
+  double global_pull = 0.1;                  // with groups: towards the leader of all
+  std::optional<int64_t> loss_window = {};   // steps whose mean loss chooses the leader; the local period
+  std::string choice = "best";               // best (lowest loss) or stochastic (softmax of -loss)
+  bool overlap = true;                       // an exchange runs beside the next step
 };
 // The same without rounds: nobody waits for a slow worker.
 struct LsgdAsync {

@@ -41,7 +41,7 @@ struct CommonSaves::Heard {
   std::condition_variable changed;
   std::map<int64_t, std::set<int>> saved;  // at rank 0: who has, by number
   std::set<int> ended;                     // at rank 0: lost, or at their end
-  std::optional<Order> order;         // elsewhere: the newest, not given out yet
+  std::optional<Order> order;              // elsewhere: the newest, not given out yet
   std::optional<Complete> complete;        // likewise
   bool rank0_ended = false, rank0_lost = false;
 
