@@ -1,4 +1,5 @@
 """Training apart: each worker its own parameters, and a rule that pulls them together."""
+import contextlib
 import json
 import os
 import pathlib
@@ -81,7 +82,8 @@ class Apart(unittest.TestCase):
                     time.sleep(0.05)
                 time.sleep(1)
                 for victim in ranks_of(job.pid).values():
-                    os.kill(victim, signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):  # ended by the death of the one before
+                        os.kill(victim, signal.SIGKILL)
                     time.sleep(0.05)
                 job.communicate(timeout=60)
                 newest = int(newest_checkpoint(out / "worker-0").stem.split("-")[1])
