@@ -7,7 +7,7 @@
 BUILD ?= build
 CONFIGURE ?=
 
-.PHONY: demo build test check lint bench package sanitize format tidy clean
+.PHONY: demo build test check lint bench package shapes sanitize format tidy clean
 
 configure = cmake -S . -B $(BUILD) -G Ninja $(CONFIGURE) > $(BUILD)-configure.log 2>&1 || { cat $(BUILD)-configure.log; exit 1; }
 configured = test -e $(BUILD)/build.ninja || { $(configure); }
@@ -55,6 +55,13 @@ package:
 	@scripts/build $(BUILD) entrain
 	@cpack --config $(BUILD)/CPackConfig.cmake -B $(BUILD)/package > $(BUILD)-package.log 2>&1 || { cat $(BUILD)-package.log; exit 1; }
 	@ls $(BUILD)/package/*.deb
+
+# 200 random shapes of a job and 30 jobs whose shape changes, each against one process: `make test` has 20 and 4.
+shapes:
+	@scripts/setup --test
+	@$(configured)
+	@scripts/build $(BUILD) shaped_test
+	@ENTRAIN_RANDOM_SHAPES=200 ENTRAIN_RANDOM_RESHAPES=30 $(BUILD)/src/entrain/parallel/shaped_test --gtest_brief=1
 
 # The in-process tests (ranks are threads) under ASan+UBSan, then under TSan.
 sanitize:

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The peer of `make bench`: PyTorch DistributedDataParallel over Gloo, one thread a rank.
+"""The peer of `make bench`: PyTorch DistributedDataParallel over Gloo, one thread per rank.
 
 Reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, so it runs in a lab with
     entrain lab run --cluster lab:4x1gbit -- bench/ddp_peer.py --model vgg16-32 --batch-size 2

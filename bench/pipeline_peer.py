@@ -3,7 +3,7 @@
 
     bench/pipeline_peer.py --devices K --micro-batches M [M ...] [--schedule gpipe|1f1b] ...
 
-PyTorch 2.x: torch.distributed.pipelining, one process a stage over Gloo, one thread each. PyTorch 1.13:
+PyTorch 2.x: torch.distributed.pipelining, one process per stage over Gloo, one thread each. PyTorch 1.13:
 torch.distributed.pipeline.sync.Pipe, which cuts by device and so makes one partition of a CPU's layers; it gets
 the K threads inside its operations instead. Prints one JSON document with a result for each M: starting the
 processes takes longer than the steps.

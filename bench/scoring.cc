@@ -1,4 +1,4 @@
-// Strategies scored a second, on one core: build/bench/scoring [SECONDS]
+// Strategies scored per second, on one core: build/bench/scoring [SECONDS]
 //
 // The graphs are made by hand with the sizes of VGG16 (32 variables, 138 M parameters) and BERT-large
 // (391 variables, 335 M), so that neither torch nor a profile is needed.

@@ -1,7 +1,9 @@
 # Everything here is packaged by Debian 12 and Ubuntu 24.04; scripts/setup installs it.
 find_package(Threads REQUIRED)
 find_package(Protobuf REQUIRED)  # before Torch: its 2.x packages define an empty stand-in
-find_package(Torch REQUIRED)
+if(ENTRAIN_TORCH)
+  find_package(Torch REQUIRED)
+endif()
 find_package(yaml-cpp REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
@@ -40,10 +42,12 @@ endif()
 
 # Parsing torch/torch.h takes 17 s: it is precompiled once, here, and every
 # target that names TORCH in entrain_module() reuses it.
-add_library(torch_pch OBJECT ${CMAKE_CURRENT_SOURCE_DIR}/cmake/torch_pch.cc)
-target_link_libraries(torch_pch PUBLIC ${TORCH_LIBRARIES})
-target_include_directories(torch_pch SYSTEM PUBLIC ${TORCH_INCLUDE_DIRS})
-if(EXISTS ${TORCH_INSTALL_PREFIX}/include/fmt/base.h)
-  target_compile_definitions(torch_pch PRIVATE FMT_HEADER_ONLY)  # as in entrain_use_torch()
+if(ENTRAIN_TORCH)
+  add_library(torch_pch OBJECT ${CMAKE_CURRENT_SOURCE_DIR}/cmake/torch_pch.cc)
+  target_link_libraries(torch_pch PUBLIC ${TORCH_LIBRARIES})
+  target_include_directories(torch_pch SYSTEM PUBLIC ${TORCH_INCLUDE_DIRS})
+  if(EXISTS ${TORCH_INSTALL_PREFIX}/include/fmt/base.h)
+    target_compile_definitions(torch_pch PRIVATE FMT_HEADER_ONLY)  # as in entrain_use_torch()
+  endif()
+  target_precompile_headers(torch_pch PRIVATE <torch/torch.h>)
 endif()
-target_precompile_headers(torch_pch PRIVATE <torch/torch.h>)

@@ -3,6 +3,9 @@
 #   (lower rungs only; scripts/check_ladder checks the #includes), LIBS third-party targets.
 function(entrain_module NAME)
   cmake_parse_arguments(M "TORCH" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  if(M_TORCH AND NOT ENTRAIN_TORCH)
+    return()
+  endif()
   add_library(entrain_${NAME} STATIC ${M_SOURCES})
   set_property(GLOBAL APPEND PROPERTY ENTRAIN_MODULES entrain_${NAME})
   target_include_directories(entrain_${NAME} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<INSTALL_INTERFACE:include>)
@@ -20,7 +23,7 @@ endfunction()
 #   processes; lab: needs network namespaces and skips where there are none.
 function(entrain_test NAME)
   cmake_parse_arguments(T "TORCH" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
-  if(NOT ENTRAIN_TESTS)
+  if(NOT ENTRAIN_TESTS OR (T_TORCH AND NOT ENTRAIN_TORCH))
     return()
   endif()
   if(NOT T_TIMEOUT)

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
+#include <limits>
 #include <memory>
 #include <thread>
 
@@ -11,16 +11,16 @@
 #include "entrain/base/progress.h"
 #include "entrain/base/units.h"
 #include "entrain/dataset/dataset.h"
-#include "entrain/trials/standing_job.h"
+#include "entrain/trials/standing_runner.h"
 #include "entrain/tuner/collection.h"
 #include "host_flags.h"
 #include "rank_verb.h"
+#include "shape_flag.h"
+#include "trial_flags.h"
 #include "usage.h"
 
 namespace entrain::app::collect_verb {
 namespace {
-
-volatile std::sig_atomic_t interrupted = 0;
 
 struct Command {
   trials::StandingOptions job;
@@ -31,7 +31,8 @@ struct Command {
   int visits = 1;
   double minutes = 0;
   double timeout_s = 120;
-  trials::MeasureOptions measure;
+  trials::TrialMeasureOptions measure;
+  BatchFlags batch;
   RemoteOptions remote;
 };
 
@@ -61,16 +62,15 @@ dataset::Domain open_domain(const Command& command, const job::Context& context,
   return domain;
 }
 
-dataset::Trial run_trial(trials::StandingJob& job, const tuner::NextTrial& next,
-                         trials::MeasureOptions options, double best) {
+dataset::Trial run_trial(tuner::TrialRunner& runner, const tuner::NextTrial& next) {
   dataset::Trial trial;
   trial.strategy = next.strategy;
   trial.origin = next.origin;
-  if (best > 0) options.deadline_s = std::max(0.25, 8 * best);
   try {
-    const trials::Measurement measured = job.measure(next.strategy, options);
+    const tuner::Measured measured = runner.run(next.strategy, std::numeric_limits<double>::infinity());
     trial.seconds = measured.seconds;
-    if (measured.over_deadline) trial.status = dataset::Status::kDeadline;
+    trial.status = measured.status;
+    trial.error = measured.error;
   } catch (const InputError& e) {  // does not fit; nothing was switched
     trial.status = dataset::Status::kFailed;
     trial.error = e.what();
@@ -89,9 +89,10 @@ void collect(const Command& command, const job::Context& context, trials::Standi
   for (const auto& trial : domain.trials) {
     if (trial.ok() && (best == 0 || trial.step_s() < best)) best = trial.step_s();
   }
-  while (static_cast<int>(domain.trials.size()) < wanted && interrupted == 0) {
+  trials::StandingRunner runner(job, command.measure, best);
+  while (static_cast<int>(domain.trials.size()) < wanted && caught_signal() == 0) {
     if (command.minutes > 0 && seconds_since(start) > command.minutes * 60) break;
-    dataset::Trial trial = run_trial(job, collection.next(), command.measure, best);
+    dataset::Trial trial = run_trial(runner, collection.next());
     trial.number = static_cast<int>(domain.trials.size());
     log.append(domain.name, trial);
     if (trial.ok() && (best == 0 || trial.step_s() < best)) best = trial.step_s();
@@ -103,18 +104,18 @@ void collect(const Command& command, const job::Context& context, trials::Standi
   fmt::print("{}: {} trials written to {}\n", domain.name, domain.trials.size(), command.out);
 }
 
-int run(const Command& command) {
+int run(Command& command) {
+  command.job.batch_size = command.batch.per_rank(command.job.batch_size, command.cluster);
   trials::check_compute(command.job.compute);
   return run_on_ranks(command.cluster, command.timeout_s, command.remote, [&](job::Context& context) {
-    std::signal(SIGINT, [](int) { interrupted = 1; });
-    std::signal(SIGTERM, [](int) { interrupted = 1; });
+    end_on_signals();
     trials::StandingJob job(context, command.job);
     if (context.rank() == 0) {
       collect(command, context, job);
     } else {
       job.follow();
     }
-    return 0;
+    return code_after(caught_signal());
   });
 }
 
@@ -134,19 +135,10 @@ void add_dataset_collect(CLI::App& dataset, Action& action) {
       ->capture_default_str();
   verb->add_option("--minutes", c->minutes, "Stop after this many minutes; 0: when all trials are done")
       ->check(not_negative());
-  verb->add_option("--batch-size", c->job.batch_size, "Examples per rank")
-      ->check(positive())
-      ->capture_default_str();
-  verb->add_option("--compute", c->job.compute, "real, or replay:FILE (a profiled graph)")
-      ->capture_default_str();
-  verb->add_option("--steps", c->measure.least, "Least measured steps of a trial")
-      ->check(positive())
-      ->capture_default_str();
-  verb->add_option("--most-steps", c->measure.most, "Most, while short steps are not steady")
-      ->check(positive())
-      ->capture_default_str();
+  add_batch_options(*verb, c->job.batch_size, c->batch, "Examples per rank");
+  add_trial_options(*verb, c->job, c->measure);
   add_host_options(*verb, c->remote);
-  verb->add_option("--machine", c->machine, "Words about the machine for the record");
+  verb->add_option("--machine", c->machine, "Description of the machine, kept in the record");
   verb->add_option("--seed", c->job.seed, "Seed of parameters, data and strategies")->capture_default_str();
   verb->add_option("--out", c->out, "File of trials; continued when it exists")->capture_default_str();
   verb->add_option("--timeout", c->timeout_s, "Seconds without progress after which a rank is given up")

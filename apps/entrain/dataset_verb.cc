@@ -99,7 +99,7 @@ void add_stats(CLI::App& dataset, Action& action) {
   auto paths = std::make_shared<Paths>();
   auto json = std::make_shared<bool>(false);
   verb->add_option("data", *paths, "Files (.jsonl, .jsonl.gz) or folders of them");
-  verb->add_flag("--json", *json, "One JSON document on stdout");
+  add_json_option(*verb, *json);
   verb->callback([=, &action] {
     action = [=] {
       require(*paths);
@@ -153,7 +153,7 @@ void add_split(CLI::App& dataset, Action& action) {
                    "Test on this cluster only; may be repeated");
   verb->add_option("--hold-out-domain", c->options.hold_out_domains,
                    "Test on this domain only; may be repeated");
-  verb->add_flag("--json", c->json, "One JSON document on stdout");
+  add_json_option(*verb, c->json);
   verb->footer("Trials that repeat a strategy stay in one part.");
   verb->callback([c, &action] { action = [c] { return run(*c); }; });
 }
@@ -231,7 +231,7 @@ void add_import(CLI::App& dataset, Action& action) {
   verb->add_option("--sequence", c->options.sequence, "Rows of a sparse variable that an example touches")
       ->check(positive())
       ->capture_default_str();
-  verb->add_flag("--json", c->json, "One JSON document on stdout");
+  add_json_option(*verb, c->json);
   verb->callback([c, &action] { action = [c] { return run_import(*c); }; });
 }
 
@@ -241,7 +241,7 @@ void add_export(CLI::App& dataset, Action& action) {
   verb->add_option("data", c->paths, "Files (.jsonl, .jsonl.gz) or folders of them");
   verb->add_option("--out", c->out, "File to write: .jsonl, .jsonl.gz, or .csv (domain, trial, id, seconds)");
   verb->add_option("--autodist", c->autodist, "New folder for AutoDist's layout");
-  verb->add_flag("--json", c->json, "One JSON document on stdout");
+  add_json_option(*verb, c->json);
   verb->footer("Example:\n  entrain dataset export trials/*.jsonl --out data.jsonl.gz");
   verb->callback([c, &action] { action = [c] { return run_export(*c); }; });
 }

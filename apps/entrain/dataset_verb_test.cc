@@ -7,6 +7,7 @@
 #include "collect_verb.h"
 #include "entrain/base/error.h"
 #include "entrain/dataset/testing.h"
+#include "support/verb_output.h"
 #include "verbs.h"
 
 namespace entrain::app {
@@ -31,15 +32,9 @@ std::string run(const std::string& arguments) {
   Action action;
   dataset_verb::add_dataset(app, action);
   app.parse("dataset " + arguments);
-  ::testing::internal::CaptureStdout();
-  try {
-    EXPECT_EQ(action(), 0);
-  } catch (...) {
-    ::testing::internal::GetCapturedStdout();
-    throw;
-  }
-  std::fflush(stdout);
-  return ::testing::internal::GetCapturedStdout();
+  const auto output = testing::output_of(action);
+  EXPECT_EQ(output.code, 0);
+  return output.text;
 }
 
 class DatasetVerb : public ::testing::Test {

@@ -2,29 +2,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "demo_report.h"
 #include "entrain/models/blueprint.h"
 #include "entrain/strategy/builders/registry.h"
-#include "entrain/train/train.h"  // request_stop
+#include "entrain/strategy/parts.h"
 #include "entrain/trials/compare.h"
 #include "host_flags.h"
 #include "rank_verb.h"
+#include "shape_flag.h"
 #include "usage.h"
 #include "verbs.h"
 
 namespace entrain::app::demo_verb {
 namespace {
 
-volatile std::sig_atomic_t stopped_by = 0;  // the signal
-
 struct Command {
   std::string cluster = "lab:1x10gbit+3x1gbit";
   trials::CompareOptions compare;
+  std::vector<std::string> strategies;  // only these
   bool json = false;
+  BatchFlags batch;
   RemoteOptions remote;
 };
 
@@ -51,20 +51,20 @@ std::vector<std::string> all_builders() {
   return names;
 }
 
-int run(const Command& command) {
+int run(Command& command) {
+  command.compare.batch_size = command.batch.per_rank(command.compare.batch_size, command.cluster);
   if (checks_input(command.cluster)) {
     models::make_blueprint(command.compare.model);
-    for (const auto& name : command.compare.strategies) strategy::check_name(name);
+    for (const strategy::Request request : command.strategies) {
+      request.check();
+      if (request.stored()) strategy::check_parts(*request.stored(), request.text());
+    }
   }
   return run_on_ranks(command.cluster, 120, command.remote, [&](job::Context& context) {
-    for (const int signal : {SIGINT, SIGTERM}) {
-      std::signal(signal, [](int caught) {
-        stopped_by = caught;
-        job::request_stop();
-      });
-    }
+    end_on_signals();
     trials::CompareOptions options = command.compare;
-    if (options.strategies.empty()) options.strategies = all_builders();
+    const auto names = command.strategies.empty() ? all_builders() : command.strategies;
+    options.strategies.assign(names.begin(), names.end());
     if (context.rank() == 0 && !command.json) {
       fmt::print(
           "{} on {}: {}, batch {} per rank, {} strategies in one running job.\n"
@@ -81,7 +81,7 @@ int run(const Command& command) {
     } else {
       fmt::print("{}", demo_text(result, context.cluster));
     }
-    return code_after(stopped_by);
+    return code_after(caught_signal());
   });
 }
 
@@ -93,17 +93,15 @@ void add_demo(CLI::App& app, Action& action) {
   c->compare.model = "vgg16-32";
   verb->add_option("--cluster", c->cluster, "Another cluster")->capture_default_str();
   verb->add_option("--model", c->compare.model, "Another model of the zoo")->capture_default_str();
-  verb->add_option("--strategy", c->compare.strategies, "Only these builders or files (may be repeated)");
-  verb->add_option("--batch-size", c->compare.batch_size,
-                   "Examples per rank; few, so that links decide and not cores")
-      ->check(positive())
-      ->capture_default_str();
+  verb->add_option("--strategy", c->strategies, "Only these builders or files (may be repeated)");
+  add_batch_options(*verb, c->compare.batch_size, c->batch,
+                    "Examples per rank; few, so that links decide and not cores");
   verb->add_option("--steps", c->compare.steps, "Measured steps of each strategy")
       ->check(positive())
       ->capture_default_str();
   verb->add_option("--seed", c->compare.seed, "Seed of parameters, data and strategies that draw");
   add_host_options(*verb, c->remote);
-  verb->add_flag("--json", c->json, "One JSON document on stdout");
+  add_json_option(*verb, c->json);
   verb->footer(
       "Time: about 2 minutes on 2 cores; --steps, --strategy and a smaller --model shorten it.\n"
       "Examples:\n"

@@ -16,6 +16,7 @@
 #include "entrain/rendezvous/launch_environment.h"
 #include "entrain/transport/mpi/mpi_transport.h"
 #include "launcher/capacity.h"
+#include "usage.h"
 #include "verbs.h"
 
 namespace entrain::app::env_verb {
@@ -42,7 +43,7 @@ json lab_kinds() {
   return kinds;
 }
 
-// Without what is wrong with it: that is for the job to say.
+// Without its errors: the job reports them.
 std::string launcher() {
   try {
     return rendezvous::name_of(rendezvous::launch_environment(transport::mpi_available).launcher);
@@ -109,7 +110,7 @@ void print(const json& j) {
 void add_env(CLI::App& app, Action& action) {
   auto* verb = app.add_subcommand("env", "Show what was built in and what is found on this machine");
   auto json_wanted = std::make_shared<bool>(false);
-  verb->add_flag("--json", *json_wanted, "One JSON document on stdout");
+  add_json_option(*verb, *json_wanted);
   verb->callback([json_wanted, &action] {
     action = [json_wanted] {
       const json found = describe();

@@ -11,6 +11,7 @@
 #include "entrain/base/units.h"
 #include "entrain/graph/profile.h"
 #include "entrain/models/registry.h"
+#include "entrain/pipeline/profile/graph_layers.h"
 #include "usage.h"
 #include "verbs.h"
 
@@ -31,6 +32,11 @@ graph::Graph profile_model(const ProfileRequest& request) {
       *model, [&] { return model->loss(batch); }, options);
   g.model = request.model;
   g.batch_size = request.batch_size;
+  const layers::Sequence sequence = model->sequence();
+  if (!sequence.layers.empty() && device.is_cpu()) {
+    pipeline::add_layers(g, *model, sequence, batch.input, batch.target,
+                         pipeline::profiled_sizes(request.batch_size), {.repeats = request.repeats});
+  }
   return g;
 }
 
@@ -106,7 +112,7 @@ void add_graph(CLI::App& app, Action& action) {
       ->capture_default_str();
   verb->add_option("--profile-out", c->profile_out, "Also save G there (.json, or binary)");
   verb->add_flag("--list", c->list, "List the models");
-  verb->add_flag("--json", c->json, "One JSON document on stdout");
+  add_json_option(*verb, c->json);
   verb->footer(
       "Examples:\n  entrain graph --list\n  entrain graph --model bert-small --json\n"
       "  entrain graph --model bert-large --device cuda --profile-out gpu.json   # for --compute replay:");

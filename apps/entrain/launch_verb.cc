@@ -1,4 +1,4 @@
-// entrain launch: runs any program once a rank.
+// entrain launch: runs any program once per rank.
 #include <memory>
 
 #include "entrain/base/error.h"
@@ -29,7 +29,8 @@ int launch(const Options& options) {
   const auto already = rendezvous::launch_environment(transport::mpi_available);
   if (cluster.kind == cluster::Kind::kHosts && already.is_rank()) {
     bad_input(
-        "launch: this process is already rank {} of a job of {}; only outside of one it starts ranks on {}",
+        "launch: this process is already rank {} of a job of {}; ranks on {} can be started only from "
+        "outside a job",
         already.job.rank, rendezvous::name_of(already.launcher), name);
   }
   warn_of_capacity(cluster);

@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) {  // --help, --version
       app.exit(e);
-      return argc > 1 ? 0 : 2;  // no verb is bad usage all the same
+      return argc > 1 ? 0 : 2;  // without a verb: bad usage
     }
     fmt::print(stderr, "entrain: {}\n", app::usage_error(app, e));
     return 2;

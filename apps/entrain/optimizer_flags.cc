@@ -6,8 +6,6 @@
 
 #include "entrain/base/error.h"
 #include "entrain/strategy/asynchrony.h"
-#include "entrain/strategy/stored.h"
-#include "strategies/strategy_files.h"
 
 namespace entrain::app {
 namespace {
@@ -30,13 +28,12 @@ void field(CLI::App& verb, OptimizerFlags& flags, const std::string& name, T str
 
 }  // namespace
 
-strategy::Optimizer OptimizerFlags::settings(const std::string& name_or_file) const {
+strategy::Optimizer OptimizerFlags::settings(const strategy::Request& request) const {
   strategy::Optimizer settings;
   std::optional<int64_t> staleness;
-  if (is_strategy_file(name_or_file)) {
-    const auto file = strategy::load(strategy::parse_name(name_or_file).base);
-    settings = file.optimizer.value_or(settings);
-    if (!settings.apart()) staleness = staleness_of(file);
+  if (const auto& file = request.stored()) {
+    settings = file->optimizer.value_or(settings);
+    if (!settings.apart()) staleness = staleness_of(*file);
   }
   if (!name.empty()) set_rule(settings, name);
   // Synchronous SGD and its bases train as the variables' synchronizers say, which may be asynchronously.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "entrain/strategy/builders/request.h"
 #include "entrain/strategy/optimizer.h"
 
 namespace entrain::app {
@@ -16,8 +17,8 @@ struct OptimizerFlags {
   std::vector<std::function<void(strategy::Optimizer&)>> applied;  // one a flag that was given
   std::vector<std::string> apart_only;  // of those, what synchronous rules have not
 
-  // Checked. `strategy`: a builder's name, or a file that may hold an optimizer.
-  strategy::Optimizer settings(const std::string& strategy) const;
+  // Checked. A file that is asked for may hold an optimizer.
+  strategy::Optimizer settings(const strategy::Request& request) const;
 };
 
 // `flags` outlives the verb's parsing.

@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "entrain/strategy/pipeline.h"
+#include "entrain/pipeline/plan/pipeline.h"
+#include "entrain/strategy/builders/request.h"
 
 namespace entrain::app {
 
@@ -15,8 +16,8 @@ struct PipelineFlags {
   std::vector<std::function<void(strategy::Pipeline&)>> applied;  // one a flag that was given
   std::vector<std::string> given;                                 // their names
 
-  // Checked. `strategy`: a builder's name, or a file that may hold a pipeline.
-  strategy::Pipeline settings(const std::string& strategy) const;
+  // Checked. A file that is asked for may hold a pipeline.
+  strategy::Pipeline settings(const strategy::Request& request) const;
 };
 
 // `flags` outlives the verb's parsing.

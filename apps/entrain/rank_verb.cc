@@ -1,5 +1,6 @@
 #include "rank_verb.h"
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
@@ -7,6 +8,7 @@
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
 #include "entrain/base/log.h"
+#include "entrain/job/step_control.h"
 #include "entrain/rendezvous/launch_environment.h"
 #include "entrain/transport/mpi/mpi_transport.h"
 #include "launcher/capacity.h"
@@ -15,6 +17,8 @@
 
 namespace entrain::app {
 namespace {
+
+volatile std::sig_atomic_t last_signal = 0;
 
 // In the environment of ranks that run_on_ranks() starts on this host; on others it is "ssh" (site.cc).
 constexpr const char* kStarted = "ENTRAIN_STARTED";
@@ -69,6 +73,17 @@ bool checks_output(const std::string& cluster) {
     return rendezvous::launch_environment(transport::mpi_available).job.rank == 0;
   return starter() == Starter::kOther;
 }
+
+void end_on_signals() {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    std::signal(signal, [](int caught) {
+      last_signal = caught;
+      job::request_stop();
+    });
+  }
+}
+
+int caught_signal() { return last_signal; }
 
 int code_after(int signal) {
   return signal == 0 || rendezvous::launch_environment(transport::mpi_available).is_rank() ? 0 : 128 + signal;

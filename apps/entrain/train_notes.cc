@@ -8,23 +8,10 @@
 #include "entrain/base/log.h"
 #include "entrain/data/data.h"
 #include "entrain/models/blueprint.h"
-#include "entrain/strategy/builders/registry.h"
 #include "entrain/strategy/tuned_for.h"
-#include "strategies/strategy_files.h"
+#include "entrain/train/examples.h"
 
 namespace entrain::app {
-namespace {
-
-// Copies of the model that see examples of their own.
-int replicas_of(const job::Context& context, const train::TrainOptions& options) {
-  if (options.optimizer.rule == "hogwild") return options.optimizer.threads;
-  const strategy::Pipeline& p = options.pipeline;
-  const bool of_ranks =
-      p.devices > 1 && (p.cells == "ranks" || (p.cells == "auto" && context.world() >= p.devices));
-  return std::max(1, context.workers() / (of_ranks ? p.devices : 1));
-}
-
-}  // namespace
 
 void check_epochs(double epochs, const train::TrainOptions& options) {
   if (epochs > 0 && options.data.empty()) {
@@ -37,29 +24,30 @@ void check_epochs(double epochs, const train::TrainOptions& options) {
 
 int64_t steps_of_epochs(double epochs, const job::Context& context, const train::TrainOptions& options) {
   check_epochs(epochs, options);
-  const int replicas = replicas_of(context, options);
   const auto model = models::make_blueprint(options.model);
-  const auto data = data::open_data(options.data, *model,
-                                    {options.batch_size, options.seed, 0, replicas, false, torch::kCPU});
+  const auto data = data::open_data(
+      options.data, *model, train::data_options(options, train::workers_of(context, options), torch::kCPU));
   const auto steps =
       std::max<int64_t>(1, std::llround(epochs * static_cast<double>(data->steps_per_epoch())));
   if (context.rank() == 0) {
-    log_info("{:g} epochs are {} steps: {} steps per epoch of {} x {} examples", epochs, steps,
-             data->steps_per_epoch(), replicas, options.batch_size);
+    log_info("{:g} epochs are {} steps: {} steps per epoch of {} examples", epochs, steps,
+             data->steps_per_epoch(),
+             train::examples_per_update(options, train::workers_of(context, options)));
   }
   return steps;
 }
 
 void warn_of_another_job(const train::TrainOptions& options, const cluster::Cluster& cluster) {
-  if (!is_strategy_file(options.strategy)) return;
-  const auto tuned = strategy::load_tuned_for(strategy::parse_name(options.strategy).base);
+  const auto tuned = options.strategy.tuned_for();
   if (!tuned) return;
-  const auto found =
-      strategy::differences(*tuned, strategy::tuned_for(options.model, options.batch_size, cluster));
+  const auto found = strategy::differences(
+      *tuned, strategy::tuned_for(options.model,
+                                  train::examples_per_update(options, cluster.workers()) / cluster.workers(),
+                                  cluster));
   if (found.empty()) return;
   log_warn(
       "{} was tuned for another job ({}): it may be slower than a builder here; entrain tune finds its own",
-      options.strategy, fmt::join(found, "; "));
+      options.strategy.text(), fmt::join(found, "; "));
 }
 
 void warn_of_no_exchange(const train::TrainOptions& options) {

@@ -1,5 +1,5 @@
-// What `entrain train` tells around a run: how many steps epochs are, whether the strategy was tuned for this
-// very job, and where results are.
+// What `entrain train` says before and after a run: how many steps epochs are, whether the strategy was tuned
+// for this very job, and where results are.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,7 +10,7 @@
 
 namespace entrain::app {
 
-// Steps of `epochs` passes through options.data: epochs x examples / (batch size x replicas). Reads the data.
+// Steps of `epochs` passes through options.data: epochs x examples / examples per update. Reads the data.
 // Throws InputError when there is none.
 int64_t steps_of_epochs(double epochs, const job::Context& context, const train::TrainOptions& options);
 

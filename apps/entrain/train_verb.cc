@@ -1,6 +1,5 @@
 // entrain train: trains a model, of the zoo or the user's own, on a cluster under a strategy.
 #include <charconv>
-#include <csignal>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -14,15 +13,19 @@
 #include "entrain/checkpoint/checkpoint.h"
 #include "entrain/models/blueprint.h"
 #include "entrain/models/script.h"
-#include "entrain/strategy/builders/registry.h"
-#include "entrain/strategy/stored.h"
+#include "entrain/strategy/asynchrony.h"
+#include "entrain/strategy/builders/request.h"
+#include "entrain/strategy/parts.h"
+#include "entrain/train/examples.h"
 #include "entrain/train/steps.h"
 #include "entrain/train/train.h"
 #include "entrain/trials/online_tuner.h"
+#include "entrain/trials/replay.h"
 #include "host_flags.h"
 #include "optimizer_flags.h"
 #include "pipeline_flags.h"
 #include "rank_verb.h"
+#include "shape_flag.h"
 #include "train_notes.h"
 #include "usage.h"
 #include "verbs.h"
@@ -30,19 +33,22 @@
 namespace entrain::app::train_verb {
 namespace {
 
-volatile std::sig_atomic_t stopped_by = 0;  // the signal
-
 struct Command {
   train::TrainOptions train;
   std::string cluster;
+  std::string strategy = train::TrainOptions().strategy.text();
   double timeout_s = 120;
   bool json = false;
   bool auto_tune = false;  // --strategy auto
   OptimizerFlags optimizer;
   PipelineFlags pipeline;
+  std::string shape;
+  std::string compute = "real";
+  BatchFlags batch;
   double epochs = 0;  // 0: not given
   bool steps_given = false, strategy_given = false;
-  std::vector<std::string> switches;
+  int64_t global_batch = 0;  // examples per update, once the cluster is known
+  std::vector<std::string> switches, reshapes;
   RemoteOptions remote;
 };
 
@@ -56,9 +62,12 @@ nlohmann::json to_json(const train::TrainReport& report, const Command& command)
   const double compute = times.empty() ? report.compute_time : std::min(report.compute_time, median(times));
   nlohmann::json json = {
       {"model", command.train.model},
+      {"compute", command.train.replay ? "replay" : "real"},
       {"cluster", command.cluster},
       {"strategy", report.strategy_id},
-      {"batch_size", command.train.batch_size},
+      {"batch_size",
+       command.train.global_batch > 0 ? nlohmann::json() : nlohmann::json(command.train.batch_size)},
+      {"global_batch", command.global_batch},
       {"steps", command.train.steps < train::kUnlimited ? nlohmann::json(command.train.steps) : nullptr},
       {"first_step", report.first_step},
       {"measured_steps", times.size()},
@@ -85,9 +94,10 @@ nlohmann::json to_json(const train::TrainReport& report, const Command& command)
   if (report.pipeline) {
     json["pipeline"] = pipeline::to_json(*report.pipeline);
     json["pipeline"]["balance"] = report.balance;
-    json["pipeline"]["devices"] = command.train.pipeline.devices;
-    json["pipeline"]["micro_batches"] = command.train.pipeline.micro_batches;
+    json["pipeline"]["devices"] = report.devices;
+    json["pipeline"]["micro_batches"] = report.micro_batches;
   }
+  if (!report.shape.empty()) json["shape"] = report.shape;
   for (const train::Test& test : report.tests) {
     nlohmann::json t = {{"step", test.step}, {"wall_s", test.wall_s}, {"loss", test.loss}};
     if (test.error >= 0) t["error"] = test.error;
@@ -104,9 +114,10 @@ nlohmann::json to_json(const train::TrainReport& report, const Command& command)
   return json;
 }
 
-void print_breakdown(const nlohmann::json& p) {
+void print_breakdown(const nlohmann::json& r) {
+  const nlohmann::json& p = r["pipeline"];
   const double wall = p["wall_s"].get<double>();
-  fmt::print("  pipeline     {} devices, {} micro-batches, layers per cell {}\n", p["devices"].get<int>(),
+  fmt::print("  cells        {} devices, {} micro-batches, layers per cell {}\n", p["devices"].get<int>(),
              p["micro_batches"].get<int>(), p["balance"].dump());
   for (const char* part : {"compute", "recompute", "bubble", "imbalance", "transfer", "update", "other"}) {
     const double seconds = p[std::string(part) + "_s"].get<double>();
@@ -116,11 +127,12 @@ void print_breakdown(const nlohmann::json& p) {
 
 void print_table(const nlohmann::json& r) {
   const auto seconds = [&](const char* key) { return format_seconds(r[key].get<double>()); };
-  fmt::print("{} on {}, strategy {}, batch {} per rank\n", r["model"].get<std::string>(),
+  fmt::print("{} on {}, strategy {}, {} examples per update\n", r["model"].get<std::string>(),
              r["cluster"].get<std::string>(), r["strategy"].get<std::string>(),
-             r["batch_size"].get<int64_t>());
+             r["global_batch"].get<int64_t>());
   fmt::print("  step time    {} (p10 {}, p90 {}, {} steps)\n", seconds("step_time_median_s"),
              seconds("step_time_p10_s"), seconds("step_time_p90_s"), r["measured_steps"].get<int64_t>());
+  if (r.contains("shape")) fmt::print("  shape        {}\n", r["shape"].get<std::string>());
   const double bytes = r["bytes_sent_per_rank"].get<double>();
   if (bytes > 0 && !r.contains("pipeline")) {
     fmt::print("  compute      {}; communication not hidden: {:.0f}% of the step\n",
@@ -130,7 +142,7 @@ void print_table(const nlohmann::json& r) {
   }
   if (bytes > 0) fmt::print("  sent         {} per rank and step\n", format_bytes(bytes));
   if (r.contains("pipeline")) {
-    print_breakdown(r["pipeline"]);
+    print_breakdown(r);
   } else if (r.contains("greatest_lead")) {
     fmt::print("  exchanges    {} of rank 0, the slowest worker at most {} behind another\n",
                r["exchanges"].get<int64_t>(), r["greatest_lead"].get<int64_t>());
@@ -171,33 +183,41 @@ void print_report(const nlohmann::json& json, const Command& command) {
   fmt::print("{}", written(command.train, json["interrupted"].get<bool>()));
 }
 
-// "10=ps": from step 10 on, strategy ps.
-std::pair<int64_t, std::string> parse_switch(const std::string& text) {
+// "10=ps": from step 10 on, strategy ps. `form` and `example`: of what is allowed.
+std::pair<int64_t, std::string> parse_switch(const char* flag, const std::string& text, const char* form,
+                                             const char* example) {
   const size_t equals = text.find('=');
   int64_t step = 0;
   const char* end = text.data() + std::min(equals, text.size());
   if (equals == std::string::npos || std::from_chars(text.data(), end, step).ptr != end || step < 1) {
-    bad_input("--switch '{}': allowed are STEP=STRATEGY with STEP at least 1, as in 10=ps", text);
+    bad_input("{} '{}': allowed are STEP={} with STEP at least 1, as in {}", flag, text, form, example);
   }
   return {step, text.substr(equals + 1)};
 }
 
+std::pair<int64_t, std::string> strategy_switch(const std::string& text) {
+  return parse_switch("--switch", text, "STRATEGY", "10=ps");
+}
+
+std::pair<int64_t, std::string> shape_switch(const std::string& text) {
+  return parse_switch("--reshape", text, "SHAPE", "'10=0-7@0 8-15@1'");
+}
+
 // A strategy file must be one of this model; a builder always is.
-void check_strategy(const std::string& name_or_file, const std::string& model_name) {
-  strategy::check_name(name_or_file);
-  const strategy::Named named = strategy::parse_name(name_or_file);
-  if (named.is_builder()) return;
+void check_strategy(const strategy::Request& request, const std::string& model_name) {
+  request.check();
+  if (request.is_builder()) return;
   const auto model = models::make_blueprint(model_name);
   const auto parameters = model->named_parameters();
-  for (const auto& variable : strategy::load(named.base).variables) {
+  for (const auto& variable : request.stored()->variables) {
     if (parameters.contains(variable.name)) continue;
-    bad_input("{}: strategy is for another model: it has {}, {} has no such variable", name_or_file,
+    bad_input("{}: strategy is for another model: it has {}, {} has no such variable", request.text(),
               variable.name, model_name);
   }
 }
 
-// That a file cannot be written is not to be found out after hours of training. A file that is there stays as
-// it is: an AtomicFile that is not committed was only ever beside it.
+// Whether a file can be written must be known before hours of training. An existing file stays as it is: an
+// AtomicFile that is not committed leaves it alone.
 void check_writable(const char* flag, const std::filesystem::path& path) {
   if (path.empty()) return;
   std::error_code error;
@@ -239,25 +259,80 @@ void check_output(const train::TrainOptions& train) {
   }
 }
 
-// What can be told before anything is started is told then, once.
+// --compute replay:FILE: the model is the profile's, and nothing is learned.
+void take_replay(Command& command) {
+  train::TrainOptions& train = command.train;
+  train.replay = trials::profile_to_replay(command.compute);
+  if (train.model.empty() && train.replay) train.model = train.replay->model;
+  if (train.model.empty()) bad_input("--model is required; entrain graph --list shows the models");
+  if (!train.replay) return;
+  if (train.model != train.replay->model) {
+    bad_input("--model {}: {} is a profile of {}; allowed: that model, or none", train.model, command.compute,
+              train.replay->model);
+  }
+  const bool learns = !train.data.empty() || !train.resume.empty() || !train.init.empty() ||
+                      !train.save.empty() || !train.save_model.empty() || train.checkpoint_every > 0 ||
+                      train.test_every > 0;
+  if (learns || train.optimizer.apart() || command.auto_tune || train.device != "cpu") {
+    bad_input(
+        "--compute {}: nothing is computed, so nothing is learned; allowed without --data, --resume, --init, "
+        "--save, --save-model, --checkpoint-every, --test-every, --device cuda, rules that train apart and "
+        "--strategy auto",
+        command.compute);
+  }
+  train.optimizer.base = "sgd";
+  train.optimizer.learning_rate = 0;
+  train.optimizer.clip_norm = 0;
+}
+
+// Cells and ranks that are slower than they compute are rehearsed pass by pass; whole models are not.
+void warn_of_full_speed(const train::TrainOptions& train, const cluster::Cluster& cluster) {
+  if (cluster.kind != cluster::Kind::kLab || train.replay || train.shape || train.pipeline.there()) return;
+  const auto slow = std::find_if(cluster.hosts.begin(), cluster.hosts.end(),
+                                 [](const cluster::Host& host) { return host.speed < 1; });
+  if (slow == cluster.hosts.end()) return;
+  log_warn("host {} computes at full speed, not at {}; give --shape @{}-{}, or --compute replay:FILE",
+           slow->address, slow->speed, cluster.worker_ranks().front(), cluster.worker_ranks().back());
+}
+
+// Where the cluster is given; else each rank finds out when it knows the others.
+void check_shapes(const train::TrainOptions& train, const std::string& cluster_text) {
+  if (!train.shape && train.reshapes.empty()) return;
+  if (cluster_text.empty()) return;
+  const cluster::Cluster cluster = cluster::parse(cluster_text);
+  const auto check = [&](const strategy::Shape& shape) {
+    strategy::validate(shape, layers_of(train), cluster,
+                       train::examples_per_update(train, cluster.workers()));
+  };
+  if (train.shape) check(*train.shape);
+  for (const auto& [step, shape] : train.reshapes) check(shape);
+}
+
+// What is wrong is reported before anything is started where that is possible, and once.
 void check(Command& command) {
   check_results(command.train);
   if (checks_output(command.cluster)) check_output(command.train);
   models::make_blueprint(command.train.model);  // throws, naming the allowed ones
   check_strategy(command.train.strategy, command.train.model);
+  check_shapes(command.train, command.cluster);
   if (command.train.optimizer.rule == "async-ps" && command.optimizer.name != "async-ps") {
     log_info(
         "{} is asynchronous: trains as --optimizer async-ps --staleness {}, the parameters kept at rank 0",
-        command.train.strategy, command.train.optimizer.staleness);
+        command.train.strategy.text(), command.train.optimizer.staleness);
   }
-  for (const auto& text : command.switches) check_strategy(parse_switch(text).second, command.train.model);
+  for (const auto& text : command.switches) {
+    const strategy::Request wanted = strategy_switch(text).second;
+    check_strategy(wanted, command.train.model);
+    if (wanted.stored()) strategy::check_parts(*wanted.stored(), "--switch " + text);
+  }
   if (!command.train.out.empty() && command.train.out != command.train.resume)
     make_folders(command.train.out);
 }
 
 std::unique_ptr<trials::OnlineTuner> make_online_tuner(const train::TrainOptions& train,
                                                        const cluster::Cluster& cluster) {
-  trials::OnlineTunerOptions options{train.model, train.batch_size, train.steps, train.seed, {}};
+  const int64_t batch_size = train::examples_per_update(train, cluster.workers()) / cluster.workers();
+  trials::OnlineTunerOptions options{train.model, batch_size, train.steps, train.seed, {}};
   if (!train.out.empty()) {
     make_folders(train.out);
     options.log = train.out / "trials.jsonl";
@@ -268,7 +343,7 @@ std::unique_ptr<trials::OnlineTuner> make_online_tuner(const train::TrainOptions
 // Asynchronous rules go on without a worker that is lost, unless it keeps what they share.
 int essential_rank(const Command& command) { return command.train.optimizer.asynchronous() ? 0 : -1; }
 
-// What an apart job has no use for is refused rather than passed over.
+// Flags that mean nothing to workers that train apart are errors; they are not ignored.
 void check_apart(const Command& command) {
   const train::TrainOptions& train = command.train;
   if (!train.optimizer.apart()) return;
@@ -278,58 +353,76 @@ void check_apart(const Command& command) {
         "--strategy auto, --switch: gradients are not synchronized under {}; allowed with --optimizer sgd",
         rule);
   }
-  if (command.strategy_given && strategy::parse_name(train.strategy).is_builder()) {
+  if (command.strategy_given && train.strategy.is_builder()) {
     bad_input("--strategy {}: gradients are not synchronized under {}; allowed: a file with its settings",
-              train.strategy, rule);
+              train.strategy.text(), rule);
+  }
+  const auto& file = train.strategy.stored();
+  if (file && !file->variables.empty() && (rule != "async-ps" || !strategy::staleness_of(*file))) {
+    bad_input(
+        "--strategy {}: it says how variables are synchronized, which they are not under {}; allowed: a file "
+        "without variables, or --optimizer sgd",
+        train.strategy.text(), rule);
   }
   if (rule == "hogwild" && (!train.resume.empty() || train.checkpoint_every > 0 || train.device != "cpu")) {
-    bad_input(
-        "--resume, --checkpoint-every, --device: not there for hogwild, whose threads never stand still");
+    bad_input("--resume, --checkpoint-every, --device: not supported with hogwild: its threads never pause");
   }
 }
 
-void check_pipeline(const Command& command) {
-  if (!command.train.pipeline.there()) {
-    if (!command.train.trace.empty()) bad_input("--trace: allowed with --pipeline or --micro-batches");
+void check_cells(const Command& command) {
+  const train::TrainOptions& train = command.train;
+  if (!train.pipeline.there() && !train.shape && train.reshapes.empty()) {
+    if (!train.trace.empty()) bad_input("--trace: allowed with --shape, --pipeline or --micro-batches");
     return;
   }
-  if (command.train.optimizer.apart() || command.auto_tune || !command.switches.empty()) {
-    bad_input("--pipeline, --micro-batches: allowed with --optimizer sgd and one strategy, without --switch");
+  if (train.pipeline.there() && train.shape) {
+    bad_input("--shape, --pipeline, --micro-batches: a shape says all of it; allowed: --shape or the others");
   }
-  if (command.train.on_nonfinite == NonFinite::kSkip) {
-    bad_input("--on-nonfinite skip: not supported with --pipeline; allowed: stop");
+  if (train.optimizer.apart() || command.auto_tune || !command.switches.empty()) {
+    bad_input(
+        "--shape, --reshape, --pipeline, --micro-batches: allowed with --optimizer sgd and one strategy, "
+        "without "
+        "--switch");
+  }
+  if (train.on_nonfinite == NonFinite::kSkip) {
+    bad_input("--on-nonfinite skip: not supported with --shape or --pipeline; allowed: stop");
   }
 }
 
 int run(Command& command) {
+  command.auto_tune = command.strategy == "auto";  // begins with the default, until something better is found
+  if (!command.auto_tune) command.train.strategy = command.strategy;
   command.train.optimizer = command.optimizer.settings(command.train.strategy);
   command.train.pipeline = command.pipeline.settings(command.train.strategy);
-  command.auto_tune = command.train.strategy == "auto";
-  if (command.auto_tune)
-    command.train.strategy = train::TrainOptions().strategy;                // until something better is found
+  command.train.global_batch = command.batch.global;
+  take_replay(command);
+  // The process that starts ranks elsewhere may not have the model.
+  const bool cut = !command.shape.empty() || !command.reshapes.empty();
+  const int layers = cut ? layers_of(command.train) : 0;
+  command.train.shape = shape_for(command.shape, command.train.strategy, layers);
+  for (const auto& text : command.reshapes) {
+    const auto [step, shape] = shape_switch(text);
+    command.train.reshapes.emplace_back(step, *shape_for(shape, command.train.strategy, layers));
+  }
   if (command.train.out.empty()) command.train.out = command.train.resume;  // go on where it was
   check_apart(command);
-  check_pipeline(command);
+  check_cells(command);
   check_epochs(command.epochs, command.train);
   if (command.train.seconds > 0 && !command.steps_given) command.train.steps = train::kUnlimited;
   // Before any rank trains: by the process that starts them, or under another launcher by each of them.
   if (checks_input(command.cluster)) check(command);
-  for (const auto& text : command.switches) command.train.switches.push_back(parse_switch(text));
+  for (const auto& text : command.switches) command.train.switches.push_back(strategy_switch(text));
   return run_on_ranks(
       command.cluster, command.timeout_s, command.remote,
       [&](job::Context& context) {
-        for (const int signal : {SIGINT, SIGTERM}) {
-          std::signal(signal, [](int caught) {
-            stopped_by = caught;
-            job::request_stop();
-          });
-        }
+        end_on_signals();
         if (command.epochs > 0 && context.trains()) {
           command.train.steps = steps_of_epochs(command.epochs, context, command.train);
         }
         if (context.rank() == 0) {
           warn_of_another_job(command.train, context.cluster);
           warn_of_no_exchange(command.train);
+          warn_of_full_speed(command.train, context.cluster);
         }
         std::unique_ptr<trials::OnlineTuner> advisor;
         if (command.auto_tune && context.rank() == 0) {
@@ -337,12 +430,14 @@ int run(Command& command) {
           command.train.advisor = advisor.get();
         }
         command.cluster = context.cluster.name;
+        command.global_batch =
+            train::examples_per_update(command.train, train::workers_of(context, command.train));
         const train::TrainReport report = train::train(context, command.train);
         if (context.rank() != 0) return 0;
         auto json = to_json(report, command);
         if (advisor) json["auto"] = advisor->summary();
         print_report(json, command);
-        return code_after(stopped_by);
+        return code_after(caught_signal());
       },
       essential_rank(command));
 }
@@ -353,18 +448,18 @@ void add_train(CLI::App& app, Action& action) {
   auto* verb = app.add_subcommand("train", "Train a model on a cluster under a strategy");
   auto c = std::make_shared<Command>();
   verb->add_option("--model", c->train.model,
-                   "Model of the zoo (see entrain graph --list), or a TorchScript file NAME.pt")
-      ->required();
+                   "Model of the zoo (see entrain graph --list), or a TorchScript file NAME.pt");
   verb->add_option(
       "--cluster", c->cluster,
       "local:4, lab:4x1gbit, cluster.yml, hostfile; without it, the hosts of mpirun, srun or torchrun, else "
       "local:1");
-  verb->add_option("--strategy", c->train.strategy, "Builder, strategy file, or auto: tune while training")
+  verb->add_option("--strategy", c->strategy, "Builder, strategy file, or auto: tune while training")
       ->capture_default_str();
   add_optimizer_options(*verb, c->optimizer);
+  add_shape_option(*verb, c->shape);
   add_pipeline_options(*verb, c->pipeline);
   verb->add_option("--trace", c->train.trace,
-                   "Pipelines: the last step as a trace for chrome://tracing or Perfetto")
+                   "Shapes and pipelines: the last step as a trace for chrome://tracing or Perfetto")
       ->group("Pipeline");
   verb->add_option(
       "--data", c->train.data,
@@ -376,6 +471,10 @@ void add_train(CLI::App& app, Action& action) {
           "--bn-recompute", c->train.bn_recompute,
           "Training batches that batch norm's statistics are taken from for a test; 0: the workers' mean")
       ->check(not_negative())
+      ->capture_default_str();
+  verb->add_option(
+          "--compute", c->compute,
+          "real, or replay:FILE: sleep for as long as a profile says (entrain graph --profile-out FILE)")
       ->capture_default_str();
   verb->add_option("--device", c->train.device, "cpu or cuda; the ranks of a host take its GPUs in turn")
       ->check(CLI::IsMember({"cpu", "cuda"}))
@@ -389,15 +488,15 @@ void add_train(CLI::App& app, Action& action) {
                     ->check(positive())
                     ->capture_default_str();
   verb->add_option("--epochs", c->epochs,
-                   "Passes through --data instead of --steps: epochs x examples / (batch size x ranks) steps")
+                   "Passes through --data instead of --steps: epochs x examples / examples per update")
       ->check(positive())
       ->excludes(steps);
-  verb->add_option("--batch-size", c->train.batch_size, "Examples per rank (of a pipeline: per replica)")
-      ->check(positive())
-      ->capture_default_str();
+  add_batch_options(*verb, c->train.batch_size, c->batch,
+                    "Examples per update and rank that trains, whatever the shape");
   verb->add_option_function<std::string>(
           "--on-nonfinite", [c](const std::string& name) { c->train.on_nonfinite = parse_non_finite(name); },
-          "When a loss or gradient is not finite: stop, or skip that update (not with --pipeline) [stop]")
+          "When a loss or gradient is not finite: stop, or skip that update (not with --shape or --pipeline) "
+          "[stop]")
       ->check(CLI::IsMember({"stop", "skip"}));
   verb->add_option("--seed", c->train.seed, "Seed of parameters and data")->capture_default_str();
   verb->add_option("--out", c->train.out, "Folder for metrics.jsonl and checkpoints");
@@ -411,19 +510,24 @@ void add_train(CLI::App& app, Action& action) {
   verb->add_option("--save-model", c->train.save_model,
                    "Write the trained model there, as TorchScript (of --model NAME.pt)");
   verb->add_option("--switch", c->switches, "STEP=STRATEGY: change the strategy between two steps");
+  verb->add_option("--reshape", c->reshapes, "STEP=SHAPE: change the shape between two steps (see --shape)");
   verb->add_option("--timeout", c->timeout_s, "Seconds without any progress after which a rank is given up")
       ->check(positive())
       ->capture_default_str();
   verb->add_flag("!--no-overlap-forward", c->train.overlap_forward,
                  "Finish all updates before the next forward starts");
   add_host_options(*verb, c->remote);
-  verb->add_flag("--json", c->json, "One JSON document on stdout");
+  add_json_option(*verb, c->json);
   verb->footer(
       "Time: as long as its steps take; the progress line shows how long that is. Ctrl-C ends it after the "
       "step\n"
       "under way, with a checkpoint if there is --out.\n"
       "Examples:\n"
       "  entrain train --model vgg16-32 --cluster lab:4x1gbit --strategy allreduce --batch-size 2\n"
+      "  entrain train --model vgg16-32 --cluster lab:4x1gbit --global-batch 20 --shape '0-12@0*.1,1-3*.3 "
+      "13-15@0 "
+      "m=10'\n"
+      "  entrain train --model bert-small --cluster local:3 --shape @0 --reshape '10=0-1@0 2-3@1,2 m=4'\n"
       "  entrain train --model bert-small --cluster local:2 --steps 100 --out run --checkpoint-every 20\n"
       "  entrain train --model bert-small --cluster local:2 --steps 200 --out run --resume run\n"
       "  entrain train --model mine.pt --data folder --epochs 3 --cluster local:2 --save-model trained.pt\n"

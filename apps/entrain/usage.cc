@@ -128,6 +128,10 @@ const CLI::Validator& not_negative() {
   return check;
 }
 
+void add_json_option(CLI::App& verb, bool& wanted) {
+  verb.add_flag("--json", wanted, "One JSON document on stdout");
+}
+
 std::string help_error(const CLI::App& app, const std::vector<std::string>& words) {
   if (words.empty() || words.front() != "help") return "";
   const CLI::App* at = &app;
@@ -151,7 +155,7 @@ std::vector<std::string> without_help_verb(std::vector<std::string> words) {
 }
 
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
-  std::string unknown = unknown_verb(app);  // whose flags nobody knows either
+  std::string unknown = unknown_verb(app);  // whose flags are unknown, too
   if (unknown.empty()) unknown = unknown_flag(app);
   return fmt::format("{} (see entrain{} --help)", unknown.empty() ? error.what() : unknown, verb_of(app));
 }

@@ -1,4 +1,4 @@
-// What is wrong with a command line, in one line.
+// What is wrong with a command line, in one line; what every verb's options share.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -19,7 +19,10 @@ std::string fields_as_flags(const CLI::App& app, const std::string& message);
 const CLI::Validator& positive();
 const CLI::Validator& not_negative();
 
-// What is wrong with "help VERB ...": a verb that nobody knows, which --help would pass over; empty: nothing.
+// --json: one document on stdout.
+void add_json_option(CLI::App& verb, bool& wanted);
+
+// What is wrong with "help VERB ...": an unknown verb, which --help would ignore; empty: nothing.
 std::string help_error(const CLI::App& app, const std::vector<std::string>& words);
 
 // The words behind the program's name, with "help VERB ..." turned into "VERB ... --help"; none at all are

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import unittest
 
-from support import BUILD, ENTRAIN
+from support import BUILD, ENTRAIN, newest_checkpoint
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 
@@ -66,6 +66,15 @@ class Examples(unittest.TestCase):
                 text = self.launch("pipeline", cluster=cluster)
                 self.expect_learning(text)
                 self.assertRegex(text, r"layers per cell: \d \d\n")
+
+    def test_shaped(self):
+        text = self.launch("shaped", self.folder / "run", cluster="local:3")
+        self.expect_learning(text)
+        self.assertIn("rank 0 was sent 0 bytes", text)
+        self.assertEqual(newest_checkpoint(self.folder / "run").stem.split("-")[1].lstrip("0"), "100")
+        again = self.launch("shaped", self.folder / "server", cluster="lab:3x1gbit+1x1gbit/server")
+        for loss, expected in zip(self.losses(again), self.losses(text), strict=True):
+            self.assertAlmostEqual(loss, expected, delta=1e-3 * expected)
 
     def test_checkpoints(self):
         whole = self.launch("checkpoints", self.folder / "whole", 60)

@@ -159,6 +159,18 @@ class OwnModel(unittest.TestCase):
                 self.assertGreaterEqual(int(python("import torch; print(torch.jit.load('b.pt').norm.num_batches_tracked.item())",
                                                    f)), 40)
 
+    def test_a_module_with_layers_can_be_cut(self):
+        f = self.folder
+        python("".join(blocks("python")), f)
+        common = ["train", "--model", f / "layered.pt", "--data", f / "my_data", "--cluster", "local:3", "--global-batch", 30, "--steps", 6,
+                  "--lr", "0.2", "--json"]
+        whole = result(run(*common))
+        self.assertLess(whole["last_loss"], whole["first_loss"])
+        for shape in ("0-1@0 2@1,2 m=5", "0@2 1@0,1 2@0 m=4", "@1"):
+            with self.subTest(shape):
+                cut = result(run(*common, "--shape", shape))
+                self.assertAlmostEqual(cut["last_loss"], whole["last_loss"], delta=1e-5 * whole["last_loss"])
+
     def test_what_is_wrong_is_said(self):
         f = self.folder
         python("".join(blocks("python")) + """

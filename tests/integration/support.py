@@ -17,9 +17,9 @@ def run(*args, timeout=120, env=None):
                           env={**os.environ, **(env or {})})
 
 
-def start(*args, env=None):
+def start(*args, env=None, stderr=subprocess.PIPE):
     """Starts `entrain ARGS`; the caller waits for it."""
-    return subprocess.Popen([ENTRAIN, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    return subprocess.Popen([ENTRAIN, *map(str, args)], stdout=subprocess.PIPE, stderr=stderr, text=True,
                             env={**os.environ, **(env or {})})
 
 

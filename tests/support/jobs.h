@@ -8,17 +8,28 @@
 
 namespace entrain::testing {
 
-// Runs `body` on every rank of `cluster` (shorthand), over inproc.
-inline void run_job(const std::string& cluster, const std::function<void(job::Context&)>& body) {
-  const cluster::Cluster parsed = cluster::parse(cluster);
-  run_ranks(parsed.world(), [&](int rank, transport::Transport& transport) {
+inline void run_job(std::vector<std::unique_ptr<transport::Transport>> transports,
+                    const cluster::Cluster& cluster, const std::function<void(job::Context&)>& body) {
+  run_ranks(std::move(transports), [&](int rank, transport::Transport& transport) {
     job::Context context;
     context.job.rank = rank;
-    context.job.world = parsed.world();
-    context.cluster = parsed;
+    context.job.world = cluster.world();
+    context.cluster = cluster;
     context.transport = std::shared_ptr<transport::Transport>(&transport, [](auto*) {});
     body(context);
   });
+}
+
+// Runs `body` on every rank of `cluster` (shorthand), over inproc.
+inline void run_job(const std::string& cluster, const std::function<void(job::Context&)>& body) {
+  const cluster::Cluster parsed = cluster::parse(cluster);
+  run_job(transport::make_inproc(parsed.world()), parsed, body);
+}
+
+// The same over tcp on loopback.
+inline void run_tcp_job(const std::string& cluster, const std::function<void(job::Context&)>& body) {
+  const cluster::Cluster parsed = cluster::parse(cluster);
+  run_job(make_tcp(parsed.world()), parsed, body);
 }
 
 }  // namespace entrain::testing

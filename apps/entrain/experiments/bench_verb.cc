@@ -34,7 +34,7 @@ struct Command {
   bool json = false;
 };
 
-// "lsgd:period=64,lr=0.1" -> the rule, and the flags that it gets on top of everybody's.
+// "lsgd:period=64,lr=0.1" -> the rule, and the flags that it gets besides those of every run.
 struct Contender {
   std::string name;  // as written
   std::string rule;
@@ -60,7 +60,7 @@ Contender parse_contender(const std::string& text) {
 }
 
 struct Outcome {
-  std::vector<double> share, bytes, error, loss, step;  // one a seed
+  std::vector<double> share, bytes, error, loss, step;  // one per seed
   std::vector<nlohmann::json> runs;
 };
 
@@ -89,7 +89,7 @@ void lay_over(std::vector<std::string>& flags, const std::vector<std::string>& o
   flags.insert(flags.end(), own.begin(), own.end());
 }
 
-// Everybody's flags, with the contender's own in their place where both have one. Steps enough for two
+// The flags of every run, with the contender's own in their place where both have one. Steps enough for two
 // exchanges of the rules that are compared when none are given.
 std::vector<std::string> command_line(const Command& command, const Contender& contender, uint64_t seed) {
   std::vector<std::string> flags = {"--model=" + command.model, "--cluster=" + command.cluster,
@@ -217,7 +217,7 @@ int run(const Command& command) {
   std::mutex mutex;  // guards outcomes, progress and error
   std::exception_ptr error;
   int done = 0;
-  // Rules take turns within a seed, so that a drift of the machine's speed meets all of them.
+  // Rules take turns within a seed, so that a drift of the machine's speed affects all equally.
   const auto work = [&] {
     for (int job = next++; job < jobs && !failed; job = next++) {
       const size_t which = static_cast<size_t>(job) % contenders.size();
@@ -276,7 +276,7 @@ void add_bench(CLI::App& app, Action& action) {
   verb->add_option("--out", c->out, "Folder for the JSON document and the pictures")->capture_default_str();
   verb->add_option("--train", c->train,
                    "Flags of `entrain train` for every run, as --train=--steps=100 [--steps=128]");
-  verb->add_flag("--json", c->json, "The JSON document on stdout");
+  add_json_option(*verb, c->json);
   verb->footer(
       "Time: RULES x SEEDS runs of `entrain train`; the example takes about 6 minutes on 2 cores.\n"
       "Example:\n"

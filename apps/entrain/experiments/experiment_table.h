@@ -16,7 +16,7 @@ class SeedMeans {
  public:
   void add(const std::vector<double>& by_seed);  // nan: not known
   bool empty() const;
-  // Of the means over the things, one a seed. nan when nothing is known.
+  // Of the means over the things, one per seed. nan when nothing is known.
   simulator::MeanStd summary() const;
 
  private:

@@ -9,9 +9,9 @@
 #include "entrain/base/log.h"
 #include "entrain/base/progress.h"
 #include "entrain/base/units.h"
-#include "entrain/dataset/visits.h"
 #include "entrain/simulator/analytic/calibrate.h"
 #include "entrain/simulator/learned/registry.h"
+#include "experiments/evaluation_setup.h"
 #include "experiments/experiment_report.h"
 #include "usage.h"
 #include "verbs.h"
@@ -45,35 +45,10 @@ struct Command {
 };
 
 dataset::Dataset load_data(const Command& command) {
-  dataset::Dataset data = dataset::join_visits(dataset::load(command.data));
-  std::erase_if(data.domains, [&](const dataset::Domain& domain) {
-    return !command.only.empty() &&
-           std::none_of(command.only.begin(), command.only.end(),
-                        [&](const auto& text) { return domain.name.find(text) != std::string::npos; });
-  });
+  dataset::Dataset data = chosen_domains(dataset::load(command.data), command.only);
   if (data.domains.empty())
     bad_input("no domain of the data has a name with {}", fmt::join(command.only, " or "));
   return data;
-}
-
-// A bar that learns its length from the first call.
-std::function<void(int, int, const std::string&)> progress_bar(const std::string& label) {
-  auto bar = std::make_shared<std::unique_ptr<Progress>>();
-  return [bar, label](int done, int total, const std::string& what) {
-    if (!*bar) *bar = std::make_unique<Progress>(label, total);
-    (*bar)->update(done, what);
-  };
-}
-
-simulator::EvaluationOptions evaluation_options(const Command& command, const std::string& label) {
-  simulator::EvaluationOptions options;
-  options.seeds = command.seeds;
-  options.seed = command.learn.seed;
-  options.margin = command.margin;
-  options.learn = command.learn;
-  options.make_ranker = simulator::make_ranker;
-  options.progress = progress_bar(label);
-  return options;
 }
 
 int finish(const Command& command, const ExperimentReport& report) {
@@ -88,13 +63,6 @@ int finish(const Command& command, const ExperimentReport& report) {
   fmt::print(stderr, "written to {}: {}.json and {} pictures\n", command.out.string(), name,
              report.pictures.size());
   return 0;
-}
-
-std::vector<std::string> all_simulators() {
-  std::vector<std::string> names = {"repeats", "published-sum", "published-max", "event"};
-  for (const auto& ranker : simulator::ranker_names()) names.emplace_back(ranker);
-  names.emplace_back("boosted+others");
-  return names;
 }
 
 // Networks are trained anew in every domain and for every seed: 40 minutes for 49 domains and 3 seeds.
@@ -119,11 +87,11 @@ int run_ranking(const Command& command) {
       bad_input("--simulators has {}, allowed: {}", name, fmt::join(allowed, ", "));
     }
   }
-  make_folders(command.out);  // whatever cannot be written is told before the work
+  make_folders(command.out);  // fails before the work where nothing can be written
   const dataset::Dataset data = load_data(command);
   announce_ranking(command, data.domains.size(), simulators);
-  const auto evaluation =
-      simulator::evaluate(simulator::schools_of(data), simulators, evaluation_options(command, "ranking"));
+  const auto evaluation = simulator::evaluate(simulator::prepared_domains(data), simulators,
+                                              evaluation_options(command, "ranking"));
   ExperimentReport report = ranking_report(evaluation, data, simulators);
   report.document["seeds"] = command.seeds;
   return finish(command, report);
@@ -131,18 +99,18 @@ int run_ranking(const Command& command) {
 
 int run_transfer(const Command& command) {
   using simulator::Source;
-  simulator::make_ranker(command.ranker);  // an unknown name is told before the work
+  simulator::make_ranker(command.ranker);  // fails before the work for an unknown name
   make_folders(command.out);
   const dataset::Dataset data = load_data(command);
   if (data.domains.size() < 2) bad_input("transfer needs two domains or more, the data has one");
-  const auto schools = simulator::schools_of(data);
+  const auto prepared = simulator::prepared_domains(data);
   const auto sources =
-      simulator::transfer(schools, command.ranker,
+      simulator::transfer(prepared, command.ranker,
                           {Source::kNothing, Source::kOtherClusters, Source::kOtherModels, Source::kOthers},
                           command.target_trials, evaluation_options(command, "transfer"));
   std::vector<simulator::TransferCell> matrix;
   if (!command.no_matrix) {
-    matrix = simulator::transfer_matrix(schools, command.ranker, 0, evaluation_options(command, "matrix"));
+    matrix = simulator::transfer_matrix(prepared, command.ranker, 0, evaluation_options(command, "matrix"));
   }
   ExperimentReport report = transfer_report(sources, matrix, data);
   report.document["ranker"] = command.ranker;
@@ -249,7 +217,7 @@ void add_margin(CLI::App& verb, Command& c) {
 }
 
 void add_search_options(CLI::App& verb, Command& c) {
-  verb.add_option("--from", c.logs, "Draw recorded tunes instead: MODE=LOG, once a tune");
+  verb.add_option("--from", c.logs, "Draw recorded tunes instead: MODE=LOG, once per tune");
   verb.add_option("--graph", c.graph, "A graph file (entrain graph --profile-out), with --cluster");
   verb.add_option("--cluster", c.cluster, "lab:4x1gbit, cluster.yml, ...");
   verb.add_option("--modes", c.modes, "Some of: own, published, random, random-published")
@@ -257,8 +225,7 @@ void add_search_options(CLI::App& verb, Command& c) {
       ->capture_default_str();
   verb.add_option("--trials", c.trials, "Trials of each search")->check(positive())->capture_default_str();
   verb.add_option("--ranker", c.ranker, "What published mode learns")->capture_default_str();
-  verb.add_option("--evaluations", c.evaluations,
-                  "Strategies that own mode simulates for a batch; 0: by model")
+  verb.add_option("--evaluations", c.evaluations, "Strategies that own mode simulates per batch; 0: by model")
       ->check(not_negative());
   verb.add_option("--model-error", c.simulated.model_error,
                   "How far the simulated cluster is from the simulator")

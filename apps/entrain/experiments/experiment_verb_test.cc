@@ -12,6 +12,7 @@
 #include "entrain/strategy/sampler/sampler.h"
 #include "entrain/tuner/simulated_cluster.h"
 #include "experiments/experiment_table.h"
+#include "support/verb_output.h"
 #include "verbs.h"
 
 // Stand-ins for learned/registry.cc, which brings torch along.
@@ -46,15 +47,9 @@ std::string run(const std::string& arguments) {
   Action action;
   experiment_verb::add_experiment(app, action);
   app.parse("experiment " + arguments);
-  ::testing::internal::CaptureStdout();
-  try {
-    EXPECT_EQ(action(), 0);
-  } catch (...) {
-    ::testing::internal::GetCapturedStdout();
-    throw;
-  }
-  std::fflush(stdout);
-  return ::testing::internal::GetCapturedStdout();
+  const auto output = testing::output_of(action);
+  EXPECT_EQ(output.code, 0);
+  return output.text;
 }
 
 int count(const std::string& text, const std::string& wanted) {

@@ -167,7 +167,7 @@ void add_one(CLI::App& parent, Action& action, const std::string& name, const st
       ->capture_default_str();
   verb->add_option("--seed", c->seed, "The first seed")->capture_default_str();
   verb->add_option("--out", c->out, "Folder for the JSON document and the picture")->capture_default_str();
-  verb->add_flag("--json", c->json, "The JSON document on stdout");
+  add_json_option(*verb, c->json);
   verb->callback([c, run, &action] { action = [c, run] { return run(*c); }; });
 }
 

@@ -11,40 +11,16 @@
 
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
-#include "entrain/base/progress.h"
-#include "entrain/dataset/visits.h"
 #include "entrain/report/svg.h"
 #include "entrain/simulator/evaluation/evaluation.h"
 #include "entrain/simulator/learned/registry.h"
+#include "experiments/evaluation_setup.h"
 
 namespace entrain::app {
 namespace {
 
 using nlohmann::json;
 using simulator::MeanStd;
-
-const std::vector<std::string>& all_simulators() {
-  static const std::vector<std::string> kAll = {"repeats", "published-sum", "published-max",
-                                                "event",   "linear",        "rnn",
-                                                "gat",     "boosted",       "boosted+others"};
-  return kAll;
-}
-
-// The caller keeps `progress` alive.
-simulator::EvaluationOptions options_of(const SimulatorCommand& command,
-                                        std::unique_ptr<Progress>& progress) {
-  simulator::EvaluationOptions options;
-  options.seeds = command.seeds;
-  options.seed = command.learn.seed;
-  options.margin = command.margin;
-  options.learn = command.learn;
-  options.make_ranker = simulator::make_ranker;
-  options.progress = [&progress](int done, int total, const std::string& what) {
-    if (!progress) progress = std::make_unique<Progress>("simulator", total);
-    progress->update(done, what);
-  };
-  return options;
-}
 
 std::string shown(const MeanStd& m) {
   return std::isnan(m.mean) ? "-" : fmt::format("{:.3f} ±{:.3f}", m.mean, m.std);
@@ -144,12 +120,7 @@ std::string transfer_map(const std::vector<simulator::TransferCell>& cells, int 
 }  // namespace
 
 dataset::Dataset load_data(const SimulatorCommand& command) {
-  dataset::Dataset data = dataset::join_visits(dataset::load(command.data));
-  std::erase_if(data.domains, [&](const dataset::Domain& domain) {
-    if (command.only.empty()) return false;
-    return std::none_of(command.only.begin(), command.only.end(),
-                        [&](const std::string& text) { return domain.name.find(text) != std::string::npos; });
-  });
+  dataset::Dataset data = chosen_domains(dataset::load(command.data), command.only);
   if (data.domains.empty()) {
     bad_input("--data {}{}: no domain in it", command.data,
               command.only.empty() ? "" : fmt::format(" with --only {}", fmt::join(command.only, ",")));
@@ -171,13 +142,11 @@ std::vector<std::string> learning_rankers() {
 }
 
 int evaluate_simulators(const SimulatorCommand& command) {
-  const auto& simulators = command.rankers.empty() ? all_simulators() : command.rankers;
+  const auto simulators = command.rankers.empty() ? all_simulators() : command.rankers;
   check_ranker_names(simulators, all_simulators());
   const auto data = load_data(command);
-  const auto schools = simulator::schools_of(data);
-  std::unique_ptr<Progress> progress;
-  const auto evaluation = simulator::evaluate(schools, simulators, options_of(command, progress));
-  progress.reset();
+  const auto prepared = simulator::prepared_domains(data);
+  const auto evaluation = simulator::evaluate(prepared, simulators, evaluation_options(command, "simulator"));
   json document = {{"experiment", "ranking accuracy"}, {"data", command.data},
                    {"records", data.records()},        {"seeds", command.seeds},
                    {"margin", command.margin},         {"epochs", command.learn.epochs},
@@ -188,7 +157,7 @@ int evaluate_simulators(const SimulatorCommand& command) {
   for (size_t d = 0; d < data.domains.size(); ++d) {
     rows.push_back({data.domains[d].name, {}});
     json entry = {{"domain", data.domains[d].name},
-                  {"trials", schools[d].trials.size()},
+                  {"trials", prepared[d].trials.size()},
                   {"event_median_error", number(evaluation.event_error[d].second)},
                   {"accuracy", json::object()}};
     for (const auto& cell : evaluation.cells) {
@@ -221,19 +190,18 @@ int transfer_rankers(const SimulatorCommand& command) {
   if (command.rankers.size() != 1)
     bad_input("--ranker names {} rankers; allowed: one", command.rankers.size());
   const auto data = load_data(command);
-  const auto schools = simulator::schools_of(data);
+  const auto prepared = simulator::prepared_domains(data);
   if (data.domains.size() < 2) bad_input("--data {}: one domain only; allowed: two or more", command.data);
   const std::string& name = command.rankers.front();
-  std::unique_ptr<Progress> progress;
-  const auto options = options_of(command, progress);
+  auto options = evaluation_options(command, "simulator");
   using simulator::Source;
   const auto cells =
-      command.matrix ? simulator::transfer_matrix(schools, name, command.target_trials, options)
+      command.matrix ? simulator::transfer_matrix(prepared, name, command.target_trials, options)
                      : simulator::transfer(
-                           schools, name,
+                           prepared, name,
                            {Source::kNothing, Source::kOtherClusters, Source::kOtherModels, Source::kOthers},
                            command.target_trials, options);
-  progress.reset();
+  options.progress = nullptr;  // ends the bar
   std::vector<std::string> columns;
   std::vector<std::pair<std::string, std::vector<std::string>>> rows;
   std::map<std::string, std::vector<double>> by_column;

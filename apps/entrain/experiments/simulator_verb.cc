@@ -24,12 +24,12 @@ int train(const SimulatorCommand& command) {
   const auto data = load_data(command);
   const std::string& name = command.rankers.front();
   std::vector<simulator::Lesson> training, validation, test;
-  const auto schools = simulator::schools_of(data);
-  for (const auto& school : schools) {
-    const auto parts = school.split(command.learn.seed);
-    training.push_back(school.pick(parts.training));
-    validation.push_back(school.pick(parts.validation));
-    test.push_back(school.pick(parts.test));
+  const auto prepared = simulator::prepared_domains(data);
+  for (const auto& domain : prepared) {
+    const auto parts = domain.split(command.learn.seed);
+    training.push_back(domain.pick(parts.training));
+    validation.push_back(domain.pick(parts.validation));
+    test.push_back(domain.pick(parts.test));
   }
   const auto ranker = simulator::make_ranker(name);
   simulator::LearnOptions learn = command.learn;
@@ -79,7 +79,7 @@ CLI::App* add(CLI::App& parent, const std::string& name, const std::string& desc
   verb->add_option("--margin", c->margin, "Leave out pairs whose times differ by less than this share")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  verb->add_flag("--json", c->json_output, "One JSON document on stdout");
+  add_json_option(*verb, c->json_output);
   verb->callback([c, &action, run] { action = [c, run] { return run(*c); }; });
   return verb;
 }

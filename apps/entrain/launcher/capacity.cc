@@ -16,7 +16,7 @@ namespace {
 // and what is under way between ranks come on top.
 constexpr double kBytesPerRank = 65e6;
 
-constexpr int kManyPerCore = 8;   // more are worth a word
+constexpr int kManyPerCore = 8;   // more: the user is warned
 constexpr int kMostPerCore = 32;  // more hardly start before the ranks give each other up
 
 bool overcommit_allowed() {
@@ -46,7 +46,7 @@ std::string check_capacity(const cluster::Cluster& cluster, const Machine& machi
     bad_input(
         "cluster {}: {} ranks are too many for {} cores and {} of free memory (they need at least {}, "
         "without the "
-        "model); ENTRAIN_OVERCOMMIT=1 starts them all the same",
+        "model); ENTRAIN_OVERCOMMIT=1 starts them anyway",
         cluster.name, ranks, machine.cores, format_bytes(machine.free_bytes), format_bytes(needed));
   }
   if (ranks <= kManyPerCore * machine.cores) return "";

@@ -138,7 +138,7 @@ class Ranks {
     return ranks;
   }
 
-  // Sees to it that there is a line on why the rank ended.
+  // Makes sure that some line says why the rank ended.
   void on_end(int rank, int code, bool told_to_end) {
     const std::vector<std::string>& ssh = commands_[rank];
     // A rank that was killed here had no time to say why, and the others are about to say that it is gone.

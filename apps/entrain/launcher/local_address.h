@@ -6,7 +6,7 @@
 
 namespace entrain::app {
 
-// What a host name or address stands for, as numbers, IPv4 first; empty: nobody knows the name.
+// What a host name or address stands for, as numbers, IPv4 first; empty: an unknown name.
 std::vector<std::string> resolve(const std::string& address);
 
 // Whether `address` is this machine: loopback, the address of an interface, or its own name.

@@ -1,5 +1,6 @@
 #include "launcher/site.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "entrain/base/error.h"
 #include "entrain/cluster/environment.h"
 #include "entrain/lab/lab.h"
+#include "launcher/cores.h"
 #include "launcher/local_address.h"
 
 namespace entrain::app {
@@ -23,9 +25,10 @@ bool has(const std::vector<std::string>& environment, std::string_view name) {
   });
 }
 
-// `ranks` compute on this one machine: without a limit each would take every core.
-void share_cores(ProcessOptions& process, int ranks) {
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+int all_cores() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
+
+// `ranks` compute on these cores: without a limit each would take every one.
+void share_cores(ProcessOptions& process, int ranks, int cores = all_cores()) {
   for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"}) {
     if (std::getenv(name) || has(process.environment, name)) continue;
     process.environment.push_back(fmt::format("{}={}", name, std::max(1, cores / ranks)));
@@ -45,7 +48,8 @@ class LocalSite final : public Site {
 class LabSite final : public Site {
  public:
   LabSite(const cluster::Cluster& cluster, bool own_program, const std::string& program)
-      : world_(cluster.world()), lab_(lab::Lab::create(cluster)) {
+      : cluster_(cluster), lab_(lab::Lab::create(cluster)), cores_(cores_by_host(cluster, usable_cores())) {
+    if (!cores_.empty()) fmt::print(stderr, "entrain: {} of its own\n", describe_cores(cores_));
     if (lab_->mode() != lab::LabMode::kUserSpace || own_program) return;
     fmt::print(
         stderr,
@@ -56,13 +60,26 @@ class LabSite final : public Site {
   void run_in(int host, const std::function<void()>& work) const override { lab_->run_in(host, work); }
   double shape_gbit(int host) const override { return lab_->shape_gbit(host); }
   void place(int host, ProcessOptions& process) const override {
-    share_cores(process, world_);
-    process.in_child = [lab = lab_.get(), host] { return lab->enter(host); };
+    if (cores_.empty()) {
+      share_cores(process, cluster_.world());
+      process.in_child = [lab = lab_.get(), host] { return lab->enter(host); };
+      return;
+    }
+    const auto number = static_cast<size_t>(host);
+    share_cores(process, std::max(1, cluster_.hosts[number].workers),
+                static_cast<int>(cores_[number].size()));
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (const int core : cores_[number]) CPU_SET(core, &set);
+    process.in_child = [lab = lab_.get(), host, set] {
+      return sched_setaffinity(0, sizeof set, &set) == 0 && lab->enter(host);
+    };
   }
 
  private:
-  int world_;
+  cluster::Cluster cluster_;
   std::unique_ptr<lab::Lab> lab_;
+  std::vector<std::vector<int>> cores_;  // by host; none: they share all
 };
 
 // Hosts that ssh reaches. What is on this one is started directly.

@@ -19,8 +19,8 @@ inline constexpr std::string_view kReached = "entrain-rank-reached";
 // of other ranks with their prefix; but on a terminal rank 0 may draw progress: its stderr goes there as it
 // comes.
 //
-// When a rank dies, or an input is wrong, all ranks say so. A line that tells a failure ("entrain: ...") is
-// shown once; ranks that tell the same are summed up at the end. Not thread-safe.
+// When a rank dies, or an input is wrong, all ranks say so. A line that reports a failure ("entrain: ...") is
+// shown once; ranks that report the same are summed up at the end. Not thread-safe.
 class Transcript {
  public:
   struct Rank {
@@ -34,8 +34,8 @@ class Transcript {
   Transcript(std::vector<Rank> ranks, Write write, bool terminal = false);
 
   void add(int rank, Stream stream, std::string_view bytes);
-  // The end of a rank that tells nothing itself, as the launcher saw it (without "entrain: "). Ranks that
-  // tell that they lost their connection to it tell the same.
+  // The end of a rank that reports nothing itself, as the launcher saw it (without "entrain: "). Ranks that
+  // report a lost connection to it report the same.
   void fail(int rank, const std::string& text);
   // A line of the launcher's.
   void note(const std::string& text);
@@ -44,7 +44,7 @@ class Transcript {
   // All have ended.
   void close();
 
-  // Whether the rank has told a failure itself.
+  // Whether the rank has reported a failure itself.
   bool told(int rank) const { return told_.contains(rank); }
   // What ssh said of a rank that it never reached; nothing when it was reached.
   std::optional<std::string> unreached(int rank) const;

@@ -100,7 +100,7 @@ TEST(PredictedMemory, IsAStepsPeak) {
     request.batch = 4;
     request.devices = {{}};
     const int layers = static_cast<int>(request.layers.size());
-    const auto plan = predict(request, {"gpipe", 1, 1, 1, Remat::kNever, {layers}});
+    const auto plan = predict(request, {1, 1, "gpipe", 1, Remat::kNever, {layers}});
     sequence.loss(layers::forward(sequence, batch.input), batch.target).backward();  // makes the gradients
     MemoryWatch step;
     const int64_t before = watch.live();

@@ -90,7 +90,7 @@ void add_pipeline_partition(CLI::App& parent, Action& action) {
   verb->add_option("--speeds", c->speeds, "Of the cells' devices, for min-max")
       ->delimiter(',')
       ->check(positive());
-  verb->add_flag("--json", c->json, "One JSON document on stdout");
+  add_json_option(*verb, c->json);
   verb->footer("Example:\n  entrain pipeline partition --costs 4,1,1,1,3,2 --cells 3");
   verb->callback([c, &action] { action = [c] { return run(*c); }; });
 }

@@ -196,7 +196,7 @@ void add_pipeline_reach(CLI::App& parent, Action& action) {
   verb->add_option("--optimizer", c->optimizer, "sgd, momentum, adam")
       ->check(CLI::IsMember({"sgd", "momentum", "adam"}))
       ->capture_default_str();
-  verb->add_flag("--json", c->json, "One JSON document on stdout");
+  add_json_option(*verb, c->json);
   verb->footer("Example:\n  entrain pipeline reach --family unet --memory 22GiB --devices 1,2,4,8");
   verb->callback([c, &action] { action = [c] { return run(*c); }; });
 }

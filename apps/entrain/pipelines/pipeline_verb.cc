@@ -278,7 +278,7 @@ void add_plan(CLI::App& parent, Action& action) {
       ->check(positive());
   verb->add_option("--seed", c->costs.seed, "Seed of parameters and data");
   verb->add_flag("--layers", c->layers, "Also list each layer's costs");
-  verb->add_flag("--json", c->json, "One JSON document on stdout");
+  add_json_option(*verb, c->json);
   verb->footer(
       "Exit code 1: does not fit, and by how much.\n"
       "Examples:\n"

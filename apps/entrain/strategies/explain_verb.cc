@@ -1,14 +1,21 @@
-// entrain explain: why a strategy takes the time it takes.
+// entrain explain: why a strategy takes the time it takes; what a shape means.
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "entrain/base/error.h"
 #include "entrain/base/units.h"
+#include "entrain/strategy/builders/request.h"
+#include "entrain/strategy/shape_file.h"
 #include "entrain/tuner/explain.h"
+#include "model_outline.h"
+#include "strategies/shape_report.h"
 #include "strategies/subject.h"
+#include "usage.h"
 #include "verbs.h"
 
 namespace entrain::app::explain_verb {
@@ -23,6 +30,8 @@ struct Command {
   std::string strategy;
   SubjectOptions subject;
   std::string against;
+  std::string shape;
+  int64_t global_batch = 0;  // 0: by the batch size per rank
   bool json = false;
 };
 
@@ -41,9 +50,9 @@ json to_json(const simulator::Estimate& e) {
           {"transfers", e.transfers}};
 }
 
-json to_json(const std::vector<simulator::Span>& spans) {
+json to_json(const std::vector<simulator::Interval>& intervals) {
   json list = json::array();
-  for (const auto& s : spans) {
+  for (const auto& s : intervals) {
     list.push_back({{"track", s.track}, {"name", s.name}, {"begin_s", s.begin}, {"end_s", s.end}});
   }
   return list;
@@ -60,7 +69,7 @@ json to_json(const tuner::Worth& worth) {
   return j;
 }
 
-json to_json(const Explanation& e, const Subject& subject, std::optional<double> measured_s) {
+json to_json(const Explanation& e, const SimulationSubject& subject, std::optional<double> measured_s) {
   const auto address = [&](int host) { return subject.cluster.hosts[host].address; };
   json links = json::array(), hosts = json::array(), differences = json::array();
   for (const auto& use : e.links) {
@@ -84,7 +93,7 @@ json to_json(const Explanation& e, const Subject& subject, std::optional<double>
             {"cluster", subject.cluster.name},
             {"calibration", subject.calibrated},
             {"measured_s", measured_s ? json(*measured_s) : json()},
-            {"simulated", to_json(e.timeline.estimate)},
+            {"simulated", to_json(e.iteration.estimate)},
             {"shares",
              {{"ps", to_json(e.parameter_server)},
               {"all_reduce", to_json(e.all_reduce)},
@@ -105,8 +114,8 @@ json to_json(const Explanation& e, const Subject& subject, std::optional<double>
               {"host", address(e.bound.host)},
               {"direction", direction(e.bound.sending)},
               {"best_possible_s", e.best_bound_s}}},
-            {"critical_path", to_json(e.timeline.critical_path)},
-            {"timeline", to_json(e.timeline.spans)},
+            {"critical_path", to_json(e.iteration.critical_path)},
+            {"timeline", to_json(e.iteration.intervals)},
             {"same_as", e.same_as.empty() ? json() : json(e.same_as)},
             {"baseline", json()}};
   if (!e.baseline.empty()) {
@@ -118,8 +127,8 @@ json to_json(const Explanation& e, const Subject& subject, std::optional<double>
   return j;
 }
 
-void print_summary(const Explanation& e, const Subject& subject, std::optional<double> measured_s) {
-  const auto& t = e.timeline.estimate;
+void print_summary(const Explanation& e, const SimulationSubject& subject, std::optional<double> measured_s) {
+  const auto& t = e.iteration.estimate;
   fmt::print("{} on {}, strategy {}{}; calibration: {}\n", subject.graph.model, subject.cluster.name, e.id,
              e.same_as.empty() || e.same_as == e.id ? "" : " (the same as " + e.same_as + ")",
              subject.calibrated);
@@ -193,8 +202,9 @@ void print_hosts(const Explanation& e, const cluster::Cluster& cluster) {
 
 void print_path(const Explanation& e) {
   fmt::print("\n  critical path\n");
-  for (const auto& span : e.timeline.critical_path) {
-    fmt::print("    {:>9} {:<9} {}\n", format_seconds(span.end - span.begin), span.track, span.name);
+  for (const auto& interval : e.iteration.critical_path) {
+    fmt::print("    {:>9} {:<9} {}\n", format_seconds(interval.end - interval.begin), interval.track,
+               interval.name);
   }
 }
 
@@ -205,7 +215,7 @@ std::string change(double seconds, double of) {
 
 void print_differences(const Explanation& e) {
   if (e.baseline.empty()) return;
-  const double own = e.timeline.estimate.seconds, base = e.baseline_estimate.seconds;
+  const double own = e.iteration.estimate.seconds, base = e.baseline_estimate.seconds;
   fmt::print("\n  against {} (distance {:.2f}): {} simulated, so this is {:.2f}x {}\n", e.baseline,
              e.distance, format_seconds(base), own <= base ? base / own : own / base,
              own <= base ? "faster" : "slower");
@@ -219,9 +229,74 @@ void print_differences(const Explanation& e) {
   fmt::print("    {:<33} {:>9} {:>10}   {}\n", "all together", "", "", change(base - own, own));
 }
 
+bool has_shape(const strategy::Request& request) { return request.stored() && request.stored()->shape; }
+
+void check_model(const strategy::Request& request, const ModelOutline& outline) {
+  if (!request.stored()) return;
+  for (const auto& variable : request.stored()->variables) {
+    const bool known = std::any_of(outline.parameters.begin(), outline.parameters.end(),
+                                   [&](const ModelOutline::Parameter& p) { return p.name == variable.name; });
+    if (known) continue;
+    bad_input("{}: strategy is for another model: it has {}, {} has no such variable", request.text(),
+              variable.name, outline.model);
+  }
+}
+
+// Of a stored G, which knows its layers where the model is a sequence.
+ModelOutline outline_of(const graph::Graph& graph) {
+  ModelOutline outline{graph.model, {}, {}};
+  for (const auto& variable : graph.variables)
+    outline.parameters.push_back({variable.name, variable.bytes(), {}});
+  for (const auto& layer : graph.layers) {
+    for (const int v : layer.variables) {
+      outline.parameters[static_cast<size_t>(v)].layers.push_back(static_cast<int>(outline.layers.size()));
+    }
+    outline.layers.push_back(layer.name);
+  }
+  if (!outline.layers.empty()) return outline;
+  outline.layers.emplace_back("whole");
+  for (auto& parameter : outline.parameters) parameter.layers = {0};
+  return outline;
+}
+
+int run_shape(const Command& command, const strategy::Request& request) {
+  const SubjectOptions& subject = command.subject;
+  request.check();
+  if (!subject.data.empty() || !command.against.empty()) {
+    bad_input("--data, --against: a shape is not simulated; allowed with it: --model or --graph, --cluster");
+  }
+  if (subject.profile.model.empty() && subject.graph.empty()) {
+    bad_input("a shape is one of a model: give --model NAME or --graph FILE");
+  }
+  if (subject.cluster.empty()) {
+    bad_input("--cluster is missing; allowed: local:4, lab:4x1gbit, a cluster.yml, a hostfile");
+  }
+  const cluster::Cluster cluster = cluster::parse(subject.cluster);
+  const ModelOutline outline =
+      subject.graph.empty() ? outline_model(subject.profile.model) : outline_of(graph::load(subject.graph));
+  check_model(request, outline);
+  const strategy::Shape shape =
+      command.shape.empty() ? *request.stored()->shape
+                            : strategy::shape_from(command.shape, static_cast<int>(outline.layers.size()));
+  const int64_t examples =
+      command.global_batch > 0 ? command.global_batch : subject.profile.batch_size * cluster.workers();
+  const ShapeReport report = report_shape(outline, request.text(), cluster, shape, examples);
+  fmt::print("{}", command.json ? to_json(report).dump(2) + "\n" : to_text(report));
+  return 0;
+}
+
 int run(const Command& command) {
+  const bool is_trial = command.strategy.starts_with("trial:");
+  if (!command.shape.empty() && is_trial) {
+    bad_input("--shape with {}: allowed: a builder or a strategy file", command.strategy);
+  }
+  if (!is_trial) {
+    const strategy::Request request = command.strategy;
+    if (!command.shape.empty() || has_shape(request)) return run_shape(command, request);
+  }
+  if (command.global_batch > 0) bad_input("--global-batch {}: allowed with --shape", command.global_batch);
   check_subject(command.subject, {command.strategy});
-  const Subject subject = load_subject(command.subject);
+  const SimulationSubject subject = load_subject(command.subject);
   const NamedStrategy found = find_strategy(command.strategy, subject);
   tuner::ExplainOptions options;
   options.calibration = subject.calibration;
@@ -242,16 +317,27 @@ int run(const Command& command) {
 
 void add_explain(CLI::App& app, Action& action) {
   auto* verb = app.add_subcommand(
-      "explain", "Say why a strategy takes its time: what travels how, links that bind, what is worth what");
+      "explain",
+      "Say why a strategy takes its time: what travels how, links that bind, what is worth what. Or draw a "
+      "shape");
   auto c = std::make_shared<Command>();
   verb->add_option("strategy", c->strategy, "Builder, strategy file, or trial:N of --data")->required();
   add_subject_options(*verb, c->subject);
   verb->add_option("--against", c->against, "Builder to compare with (default: the nearest)");
+  verb->add_option("--shape", c->shape,
+                   "Instead of times: draw this shape (else the strategy file's, if it has one) and say what "
+                   "each rank holds, computes and synchronizes; nothing is run (forms: entrain help train)");
+  verb->add_option("--global-batch", c->global_batch,
+                   "With a shape: examples per update, of all ranks together [batch size x ranks that train]")
+      ->check(positive())
+      ->excludes(verb->get_option("--batch-size"));
   verb->add_flag("--json", c->json, "One JSON document on stdout, with the timeline");
   verb->footer(
       "Examples:\n"
       "  entrain explain best.json --model vgg16-32 --cluster lab:1x10gbit+3x1gbit\n"
-      "  entrain explain trial:17 --data trials.jsonl --against allreduce");
+      "  entrain explain trial:17 --data trials.jsonl --against allreduce\n"
+      "  entrain explain allreduce --model vgg16 --cluster lab:4x1gbit --shape '0-12@0*.1,1-3*.3 13-15@0 "
+      "m=10'");
   verb->callback([c, &action] { action = [c] { return run(*c); }; });
 }
 

@@ -10,6 +10,7 @@
 #include "entrain/dataset/testing.h"
 #include "entrain/strategy/stored.h"
 #include "graph_verb.h"
+#include "model_outline.h"
 #include "verbs.h"
 
 namespace entrain::app {
@@ -22,6 +23,12 @@ void add_simulate(CLI::App& app, Action& action);
 }
 graph::Graph profile_model(const ProfileRequest& request) {  // the real one brings torch along
   return dataset::testing::small_graph(request.model);
+}
+// Four layers; the last reads the first one's parameter, too.
+ModelOutline outline_model(const std::string& model) {
+  return {model,
+          {"in", "a", "b", "out"},
+          {{"in.weight", 4000, {0, 3}}, {"a.weight", 100, {1}}, {"b.weight", 20, {2}}}};
 }
 
 namespace {
@@ -135,6 +142,103 @@ TEST_F(ExplainVerb, BadInput) {
   strategy::save(strategy::build("ps", another, cluster::parse("lab:4x1gbit")), folder_ / "s.json");
   EXPECT_THAT(refusal("explain " + in("s.json") + here), HasSubstr("conv.weight"));
   EXPECT_THAT(refusal("simulate " + in("s.json") + here), HasSubstr("another model"));
+}
+
+// What the shape of PipeDream's "15-1" says, of four layers.
+TEST_F(ExplainVerb, AShapeIsDrawnWithoutAProfile) {
+  const std::string shape =
+      " --model four --cluster lab:3x1gbit --global-batch 10 --shape '0-1@0*.2,1-2*.4 2-3@0 m=5'";
+  EXPECT_EQ(
+      run("explain allreduce" + shape),
+      "four on lab:3x1gbit, strategy allreduce: 10 examples per update, 5 micro-batches of 2\n"
+      "shape: 0-1@0*0.2,1-2*0.4 2-3@0 m=5\n"
+      "\n"
+      "  host        rank  layers  0-1     2-3\n"
+      "  198.18.0.1     0          20%     all\n"
+      "  198.18.0.2     1          40%\n"
+      "  198.18.0.3     2          40%\n"
+      "\n"
+      "  rank  parameters  computes per update\n"
+      "     0      4.1 kB  layers 0-1: 2 examples in 1 micro-batch; layers 2-3: 10 examples in 5 "
+      "micro-batches\n"
+      "     1      4.1 kB  layers 0-1: 4 examples in 2 micro-batches\n"
+      "     2      4.1 kB  layers 0-1: 4 examples in 2 micro-batches\n"
+      "\n"
+      "  passes (F0/1: forward of micro-batch 0 through cell 1; B: backward; R: backward that recomputes)\n"
+      "     0 | F2/0 F0/1 R0/1 F1/1 R1/1 F2/1 R2/1 B2/0 F3/1 R3/1 F4/1 B4/1\n"
+      "     1 | F0/0 F3/0 R0/0 B3/0\n"
+      "     2 | F1/0 F4/0 R1/0 B4/0\n"
+      "\n"
+      "  gradients are synchronized\n"
+      "  layers 0-1, 3 (4.1 kB, 2 variables): ranks 0-2\n"
+      "  layer 2 (20 B, 1 variable): rank 0 alone, nothing is synchronized\n"
+      "\n"
+      "  no step time: the simulator does not price shapes yet\n");
+  const Json j = Json::parse(run("explain ps --json" + shape));
+  EXPECT_EQ(j.at("global_batch"), 10);
+  EXPECT_EQ(j.at("shape"), "0-1@0*0.2,1-2*0.4 2-3@0 m=5");
+  EXPECT_EQ(j["layers"][3], Json({{"name", "out"}, {"parameter_bytes", 4000}}));
+  EXPECT_EQ(j["micro_batches"][4], Json({{"begin", 8}, {"examples", 2}}));
+  EXPECT_EQ(j["ranks"][1]["parameter_bytes"], 4100);
+  EXPECT_EQ(j["ranks"][1]["cells"][0]["examples"], 4);
+  EXPECT_EQ(j["ranks"][0]["cells"][1]["micro_batches"].size(), 5u);
+  EXPECT_EQ(j["ranks"][0]["passes"].size(), 12u);
+  EXPECT_EQ(j["synchronized"][0]["ranks"], Json({0, 1, 2}));
+  EXPECT_TRUE(j.at("simulated").is_null());
+}
+
+TEST_F(ExplainVerb, AStrategyFileMayHaveTheShape) {
+  write_file_atomically(folder_ / "s.json",
+                        R"({"shape": {"cells": [{"begin": 0, "end": 4, "ranks": [1, 0]}]}})");
+  const std::string with = " --model four --cluster local:3 --batch-size 4";
+  const std::string text = run("explain " + in("s.json") + with);
+  EXPECT_THAT(text, HasSubstr("12 examples per update, 2 micro-batches of 6"));
+  EXPECT_THAT(text, HasSubstr("2         0 B  nothing: the shape does not use it"));
+  EXPECT_THAT(run("explain " + in("s.json") + " --shape @2" + with), HasSubstr("rank 2 alone"));
+
+  graph::Graph another = dataset::testing::small_graph("another");
+  strategy::save(strategy::build("ps", another, cluster::parse("local:3")), folder_ / "s.json");
+  EXPECT_THAT(refusal("explain " + in("s.json") + " --shape @2" + with),
+              HasSubstr("strategy is for another model"));
+}
+
+TEST_F(ExplainVerb, AShapeOfAStoredGraphIsOfItsLayers) {
+  graph::Graph graph = dataset::testing::small_graph("small");
+  const std::string with = " --cluster local:2 --graph " + in("layers.json") + " --shape ";
+  graph::save(graph, folder_ / "layers.json");
+  EXPECT_THAT(run("explain ps" + with + "@0,1"), HasSubstr(": ranks 0-1"));
+  EXPECT_THAT(refusal("explain ps" + with + "'0@0 1@1'"), HasSubstr("allowed: 1, the model's layers"));
+  const int last = static_cast<int>(graph.variables.size()) - 1;
+  graph::Layer first{"first", {}}, second{"second", {last}};
+  for (int v = 0; v <= last; ++v) first.variables.push_back(v);
+  graph.layers = {first, second};
+  graph::save(graph, folder_ / "layers.json");
+  const Json j = Json::parse(run("explain ps --json" + with + "'0@0 1@0,1'"));
+  EXPECT_EQ(j["layers"][1]["name"], "second");
+  EXPECT_EQ(j["synchronized"].size(), 2u);  // the last variable is tied
+  EXPECT_EQ(j["ranks"][1]["parameter_bytes"], j["layers"][1]["parameter_bytes"]);
+}
+
+TEST_F(ExplainVerb, AShapeOfManyRanksFitsAScreen) {
+  const std::string text = run("explain ps --model four --cluster local:64 --shape '@0-63 m=640'");
+  EXPECT_THAT(text, HasSubstr("and 48 more ranks"));
+  EXPECT_THAT(text, HasSubstr("... 6 more"));
+  EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 64);
+}
+
+TEST_F(ExplainVerb, AShapeThatDoesNotFitIsRefusedInOneLine) {
+  const std::string model = " --model four", cluster = " --cluster local:2", shape = " --shape '@0,1 m=4'";
+  EXPECT_THAT(refusal("explain ps" + shape + cluster), HasSubstr("--model"));
+  EXPECT_THAT(refusal("explain ps" + shape + model), HasSubstr("--cluster"));
+  EXPECT_THAT(refusal("explain ps" + shape + cluster + " --data " + in("trials.jsonl")), HasSubstr("--data"));
+  EXPECT_THAT(refusal("explain ps" + shape + cluster + model + " --against ddp"), HasSubstr("--against"));
+  EXPECT_THAT(refusal("explain trial:1" + shape + cluster + model), HasSubstr("trial:1"));
+  EXPECT_THAT(refusal("explain nosuch" + shape + cluster + model), HasSubstr("ps-lb"));
+  EXPECT_THAT(refusal("explain ps" + shape + cluster + model + " --global-batch 3"),
+              HasSubstr("allowed: at most 3"));
+  EXPECT_THAT(refusal("explain ps --shape 0-4@0" + cluster + model), HasSubstr("the model's layers"));
+  EXPECT_THAT(refusal("explain ps --shape @0,2" + cluster + model), HasSubstr("not in the cluster"));
+  EXPECT_THAT(refusal("explain ps --global-batch 3" + cluster + model), HasSubstr("with --shape"));
 }
 
 TEST_F(ExplainVerb, SimulateListsAllBuildersFastestFirst) {

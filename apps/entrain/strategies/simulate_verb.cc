@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -10,8 +9,11 @@
 #include "entrain/base/units.h"
 #include "entrain/plan/link_bound.h"
 #include "entrain/simulator/analytic/event_simulation.h"
+#include "entrain/simulator/analytic/simulation_trace.h"
 #include "entrain/strategy/builders/registry.h"
+#include "entrain/strategy/parts.h"
 #include "strategies/subject.h"
+#include "usage.h"
 #include "verbs.h"
 
 namespace entrain::app::simulate_verb {
@@ -28,7 +30,7 @@ struct Command {
 
 struct Row {
   std::string name;
-  simulator::Timeline timeline;
+  simulator::SimulatedIteration iteration;
   double link_bound_s;
   std::optional<double> measured_s;
 };
@@ -40,80 +42,26 @@ std::string busiest(const simulator::Estimate& e, const cluster::Cluster& cluste
                      kKinds[static_cast<int>(e.busiest_kind)]);
 }
 
-// The trace event format that Perfetto and chrome://tracing read: a strategy is a process, a track a thread.
-// Spans of one thread must not overlap, so a track gets as many lanes as it needs.
-class Trace {
- public:
-  void add(const Row& row) {
-    ++process_;
-    name("process_name", process_, 0, row.name);
-    lanes_.clear();
-    next_lane_ = 0;
-    std::vector<simulator::Span> spans = row.timeline.spans;
-    for (simulator::Span span : row.timeline.critical_path) {
-      span.name = span.track + ": " + span.name;
-      span.track = "critical path";
-      spans.push_back(std::move(span));
-    }
-    std::stable_sort(spans.begin(), spans.end(),
-                     [](const auto& a, const auto& b) { return a.begin < b.begin; });
-    for (const auto& span : spans) {
-      events_.push_back({{"ph", "X"},
-                         {"name", span.name},
-                         {"pid", process_},
-                         {"tid", lane_for(span)},
-                         {"ts", span.begin * 1e6},
-                         {"dur", (span.end - span.begin) * 1e6}});
-    }
-  }
-  std::string document() const { return json{{"traceEvents", events_}, {"displayTimeUnit", "ms"}}.dump(); }
-
- private:
-  struct Lane {
-    int thread;
-    double free_from;
-  };
-
-  int lane_for(const simulator::Span& span) {
-    auto& lanes = lanes_[span.track];
-    for (Lane& lane : lanes) {
-      if (lane.free_from > span.begin + 1e-12) continue;
-      lane.free_from = span.end;
-      return lane.thread;
-    }
-    lanes.push_back({++next_lane_, span.end});
-    name("thread_name", process_, next_lane_, span.track);
-    return next_lane_;
-  }
-  void name(const char* what, int process, int thread, const std::string& text) {
-    events_.push_back(
-        {{"ph", "M"}, {"name", what}, {"pid", process}, {"tid", thread}, {"args", {{"name", text}}}});
-  }
-
-  json events_ = json::array();
-  int process_ = 0, next_lane_ = 0;
-  std::map<std::string, std::vector<Lane>> lanes_;  // of this process, by track
-};
-
-std::vector<Row> simulate(const Command& command, const Subject& subject) {
+std::vector<Row> simulate(const Command& command, const SimulationSubject& subject) {
   const simulator::EventSimulation simulation(subject.graph, subject.cluster, subject.calibration);
   std::vector<Row> rows;
   for (const std::string& text : command.strategies) {
     const NamedStrategy found = find_strategy(text, subject);
+    strategy::check_parts(found.strategy, text);
     const auto plan = plan::make_plan(found.strategy, subject.graph, subject.cluster);
-    rows.push_back({text, simulation.timeline(found.strategy),
+    rows.push_back({text, simulation.simulate(found.strategy),
                     plan::link_bound(plan, subject.graph, subject.cluster).seconds, found.measured_s});
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
-    return a.timeline.estimate.seconds < b.timeline.estimate.seconds;
+    return a.iteration.estimate.seconds < b.iteration.estimate.seconds;
   });
   return rows;
 }
 
-json to_json(const std::vector<Row>& rows, const Subject& subject, double best_bound) {
+json to_json(const std::vector<Row>& rows, const SimulationSubject& subject, double best_bound) {
   json list = json::array();
   for (const Row& row : rows) {
-    const auto& e = row.timeline.estimate;
+    const auto& e = row.iteration.estimate;
     list.push_back({{"strategy", row.name},
                     {"seconds", e.seconds},
                     {"compute_s", e.compute},
@@ -134,18 +82,18 @@ json to_json(const std::vector<Row>& rows, const Subject& subject, double best_b
 // Ranks of one host have no link to wait for.
 std::string bound_text(double seconds) { return seconds > 0 ? format_seconds(seconds) : "none"; }
 
-void print_table(const std::vector<Row>& rows, const Subject& subject, double best_bound) {
+void print_table(const std::vector<Row>& rows, const SimulationSubject& subject, double best_bound) {
   fmt::print(
       "{} on {}, batch {} per rank: simulated, best first; compute {}, best link bound uncompressed {}; "
       "calibration: {}\n",
       subject.graph.model, subject.cluster.name, subject.graph.batch_size,
-      format_seconds(rows.front().timeline.estimate.compute), bound_text(best_bound), subject.calibrated);
+      format_seconds(rows.front().iteration.estimate.compute), bound_text(best_bound), subject.calibrated);
   size_t width = 8;
   for (const Row& row : rows) width = std::max(width, row.name.size());
   fmt::print("{:<{}} {:>10} {:>10} {:>10} {:>8}  {}\n", "strategy", width, "step", "exposed", "link bound",
              "messages", "busiest");
   for (const Row& row : rows) {
-    const auto& e = row.timeline.estimate;
+    const auto& e = row.iteration.estimate;
     fmt::print("{:<{}} {:>10} {:>10} {:>10} {:>8}  {} ({}){}\n", row.name, width, format_seconds(e.seconds),
                format_seconds(e.exposed), bound_text(row.link_bound_s), e.messages,
                busiest(e, subject.cluster), format_seconds(e.busiest_s),
@@ -156,11 +104,11 @@ void print_table(const std::vector<Row>& rows, const Subject& subject, double be
 int run(Command& command) {
   if (command.strategies.empty()) command.strategies = strategy::names();
   check_subject(command.subject, command.strategies);
-  const Subject subject = load_subject(command.subject);
+  const SimulationSubject subject = load_subject(command.subject);
   const std::vector<Row> rows = simulate(command, subject);
   if (!command.trace.empty()) {
-    Trace trace;
-    for (const Row& row : rows) trace.add(row);
+    simulator::SimulationTrace trace;
+    for (const Row& row : rows) trace.add(row.name, row.iteration);
     write_file_atomically(command.trace, trace.document());
     fmt::print(stderr, "written to {}; open it in Perfetto (ui.perfetto.dev) or chrome://tracing\n",
                command.trace);
@@ -183,7 +131,7 @@ void add_simulate(CLI::App& app, Action& action) {
                    "Builders, strategy files, or trial:N of --data (default: all builders)");
   add_subject_options(*verb, c->subject);
   verb->add_option("--trace", c->trace, "Write the timelines there, for Perfetto or chrome://tracing");
-  verb->add_flag("--json", c->json, "One JSON document on stdout");
+  add_json_option(*verb, c->json);
   verb->footer(
       "Examples:\n"
       "  entrain simulate --model vgg16-32 --cluster lab:1x10gbit+3x1gbit\n"

@@ -7,7 +7,7 @@
 
 #include "entrain/base/error.h"
 #include "entrain/simulator/analytic/calibrate.h"
-#include "entrain/strategy/builders/registry.h"
+#include "entrain/strategy/builders/request.h"
 #include "entrain/strategy/validate.h"
 #include "usage.h"
 
@@ -67,7 +67,7 @@ void add_subject_options(CLI::App& verb, SubjectOptions& options) {
 void check_subject(const SubjectOptions& options, const std::vector<std::string>& strategies) {
   for (const std::string& text : strategies) {
     if (!text.starts_with(kTrial)) {
-      strategy::check_name(text);
+      strategy::Request(text).check();
     } else if (trial_number(text) >= 0 && options.data.empty()) {
       bad_input("strategy is \"{}\": --data must say of which trials", text);
     }
@@ -80,8 +80,8 @@ void check_subject(const SubjectOptions& options, const std::vector<std::string>
   }
 }
 
-Subject load_subject(const SubjectOptions& options) {
-  Subject subject;
+SimulationSubject load_subject(const SubjectOptions& options) {
+  SimulationSubject subject;
   if (!options.cluster.empty()) subject.cluster = cluster::parse(options.cluster);  // before the slow part
   std::string model = options.profile.model;
   if (!options.graph.empty()) {
@@ -108,7 +108,7 @@ Subject load_subject(const SubjectOptions& options) {
   return subject;
 }
 
-NamedStrategy find_strategy(const std::string& text, const Subject& subject) {
+NamedStrategy find_strategy(const std::string& text, const SimulationSubject& subject) {
   if (!text.starts_with(kTrial)) {
     return {strategy::load_or_build(text, subject.graph, subject.cluster), std::nullopt};
   }

@@ -19,7 +19,7 @@ struct SubjectOptions {
   std::string cluster;
 };
 
-struct Subject {
+struct SimulationSubject {
   graph::Graph graph;
   cluster::Cluster cluster;
   simulator::Calibration calibration;
@@ -30,14 +30,14 @@ struct Subject {
 // --model, --batch-size, --graph, --data, --domain, --cluster.
 void add_subject_options(CLI::App& verb, SubjectOptions& options);
 
-// What can be told from the command line alone: throws InputError for a strategy that is none, or when the
+// What can be told from the command line alone: throws InputError for an unknown strategy, or when the
 // options do not say what G and D are. Profiling a model takes a while.
 void check_subject(const SubjectOptions& options, const std::vector<std::string>& strategies);
 
 // G: the file's, else the profiled model's, else the domain's. D: --cluster, else the domain's. The
 // calibration is that of the domain's builders, if it has any. Throws InputError, also when fewer than 2
 // ranks train.
-Subject load_subject(const SubjectOptions& options);
+SimulationSubject load_subject(const SubjectOptions& options);
 
 struct NamedStrategy {
   strategy::Strategy strategy;
@@ -45,6 +45,6 @@ struct NamedStrategy {
 };
 
 // A builder's name, a strategy file, or "trial:17" of the domain. Throws InputError unless it fits (G, D).
-NamedStrategy find_strategy(const std::string& text, const Subject& subject);
+NamedStrategy find_strategy(const std::string& text, const SimulationSubject& subject);
 
 }  // namespace entrain::app

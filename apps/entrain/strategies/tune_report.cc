@@ -113,7 +113,7 @@ std::string limits(const json& j) {
 
 }  // namespace
 
-json tune_report(const tuner::TuneResult& r, const dataset::Domain& domain, const Tuned& tuned) {
+json tune_report(const tuner::TuneResult& r, const dataset::Domain& domain, const TuneSummary& tuned) {
   const simulator::Bound bound = simulator::lower_bound(domain.graph, domain.cluster);
   const Standing* reference = r.find(kReference);
   json report = {{"model", tuned.model},

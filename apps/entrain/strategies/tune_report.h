@@ -14,7 +14,7 @@ namespace entrain::app {
 inline constexpr const char* kReference = "ddp";
 
 // What was tuned, and how.
-struct Tuned {
+struct TuneSummary {
   std::string model, cluster, mode;
   int64_t batch_size;
   double iterations;               // of the job that money is worked out for
@@ -24,7 +24,7 @@ struct Tuned {
 
 // `domain` with all trials: they cost money too, where the cluster has prices.
 nlohmann::json tune_report(const tuner::TuneResult& result, const dataset::Domain& domain,
-                           const Tuned& tuned);
+                           const TuneSummary& tuned);
 
 // For people: a table, what it says, and what to do next. Requires: `report` of tune_report().
 std::string tune_text(const nlohmann::json& report);

@@ -2,14 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
 #include "entrain/base/progress.h"
-#include "entrain/base/units.h"
 #include "entrain/models/registry.h"
 #include "entrain/rendezvous/launch_environment.h"
 #include "entrain/simulator/learned/registry.h"
@@ -18,11 +16,14 @@
 #include "entrain/strategy/tuned_for.h"
 #include "entrain/transport/mpi/mpi_transport.h"
 #include "entrain/trials/standing_runner.h"
+#include "entrain/tuner/noted_runner.h"
 #include "entrain/tuner/recalibrate.h"
 #include "entrain/tuner/tuner.h"
 #include "host_flags.h"
 #include "rank_verb.h"
+#include "shape_flag.h"
 #include "strategies/tune_report.h"
+#include "trial_flags.h"
 #include "usage.h"
 #include "verbs.h"
 
@@ -30,8 +31,6 @@ namespace entrain::app::tune_verb {
 namespace {
 
 namespace fs = std::filesystem;
-
-volatile std::sig_atomic_t interrupted = 0;  // the signal
 
 struct Command {
   trials::StandingOptions job;
@@ -43,41 +42,19 @@ struct Command {
   double iterations = 1e6;               // of the job that money is worked out for
   double timeout_s = 120;
   bool json = false;
-  trials::MeasureOptions measure;
+  trials::TrialMeasureOptions measure;
+  BatchFlags batch;
   RemoteOptions remote;
 
   fs::path log() const { return out / "trials.jsonl"; }
   fs::path running() const { return out / "running.jsonl"; }  // the trial under way
-};
-
-// Writes down which trial is under way, so that one that takes the job down with it is known.
-class Noted final : public tuner::TrialRunner {
- public:
-  Noted(tuner::TrialRunner& runner, fs::path path, std::string domain, const int& number)
-      : runner_(runner), path_(std::move(path)), domain_(std::move(domain)), number_(number) {}
-
-  tuner::Measured run(const strategy::Strategy& strategy, double deadline_s) override {
-    dataset::Trial trial;
-    trial.number = number_;
-    trial.strategy = strategy;
-    fs::remove(path_);
-    dataset::TrialLog(path_).append(domain_, trial);
-    auto measured = runner_.run(strategy, deadline_s);
-    fs::remove(path_);
-    return measured;
-  }
-
- private:
-  tuner::TrialRunner& runner_;
-  fs::path path_;
-  std::string domain_;
-  const int& number_;
+  std::string domain() const { return dataset::domain_name(job.model, cluster, job.batch_size); }
 };
 
 // The domain of an earlier run with its trials, or a new one.
 dataset::Domain open_domain(const Command& command, const job::Context& context, const graph::Graph& graph) {
   dataset::Domain domain;
-  domain.name = dataset::domain_name(command.job.model, command.cluster, command.job.batch_size);
+  domain.name = command.domain();
   domain.graph = graph;
   domain.cluster = context.cluster;
   domain.settings = {command.job.batch_size, command.job.compute == "real" ? "real" : "replay", "",
@@ -94,11 +71,8 @@ dataset::Domain open_domain(const Command& command, const job::Context& context,
 }
 
 std::string note(const tuner::TuneProgress& p) {
-  using Phase = tuner::TuneProgress::Phase;
-  if (p.phase == Phase::kConfirm) return "final round";
-  if (p.best_s <= 0 || p.phase == Phase::kBuilders) return "builders";
-  return fmt::format("best {}, {:.2f}x the best builder, hit rate {:.0f}%", format_seconds(p.best_s),
-                     p.speedup, 100 * p.hit_rate);
+  const bool searching = p.phase == tuner::TuneProgress::Phase::kSearch && p.best_s > 0;
+  return p.summary() + (searching ? fmt::format(", hit rate {:.0f}%", 100 * p.hit_rate) : "");
 }
 
 tuner::TuneResult search(const Command& command, const dataset::Domain& domain, trials::StandingJob& job) {
@@ -106,7 +80,7 @@ tuner::TuneResult search(const Command& command, const dataset::Domain& domain, 
   log.begin(domain);
   trials::StandingRunner standing(job, command.measure);
   int number = static_cast<int>(domain.trials.size());
-  Noted runner(standing, command.running(), domain.name, number);
+  tuner::NotedRunner runner(standing, command.running(), domain.name, number);
   tuner::Guide guide;
   guide.remake = tuner::recalibrating(domain.graph, domain.cluster);
   std::unique_ptr<simulator::Ranker> ranker;
@@ -117,7 +91,7 @@ tuner::TuneResult search(const Command& command, const dataset::Domain& domain, 
   std::unique_ptr<Progress> bar;
   tuner::TuneOptions options = command.tune;
   options.reference = kReference;
-  options.stop = [] { return interrupted != 0; };
+  options.stop = [] { return caught_signal() != 0; };
   return tuner::tune(domain, runner, log, guide, options, [&](const tuner::TuneProgress& p) {
     if (!bar) bar = std::make_unique<Progress>("trial", p.total);
     bar->update(p.done, note(p));
@@ -135,7 +109,7 @@ void run_rank_0(const Command& command, job::Context& context) {
   domain.trials = dataset::load(command.log()).find(domain.name)->trials;
   const auto json = tune_report(result, domain,
                                 {command.job.model, command.cluster, command.mode, command.job.batch_size,
-                                 command.iterations, command.out / "best.json", interrupted != 0});
+                                 command.iterations, command.out / "best.json", caught_signal() != 0});
   write_file_atomically(command.out / "result.json", json.dump(2) + "\n");
   if (command.json) {
     fmt::print("{}\n", json.dump(2));
@@ -146,18 +120,17 @@ void run_rank_0(const Command& command, job::Context& context) {
 
 int run_ranks(const Command& command) {
   return run_on_ranks(command.cluster, command.timeout_s, command.remote, [&](job::Context& context) {
-    std::signal(SIGINT, [](int signal) { interrupted = signal; });
-    std::signal(SIGTERM, [](int signal) { interrupted = signal; });
+    end_on_signals();
     if (context.rank() == 0) {
       run_rank_0(command, context);
     } else {
       trials::StandingJob(context, command.job).follow();
     }
-    return code_after(interrupted);
+    return code_after(caught_signal());
   });
 }
 
-// What can be told before ranks are started.
+// What can be checked before ranks are started.
 void check_input(const Command& command) {
   models::make_model(command.job.model, 0);
   trials::check_compute(command.job.compute);
@@ -174,32 +147,8 @@ void check_output(const Command& command) {
   fs::remove(command.running());
 }
 
-// A trial that took the whole job with it is recorded as failed. False: none was under way.
-bool record_breakdown(const Command& command) {
-  if (!fs::exists(command.running()) || !fs::exists(command.log())) return false;
-  const auto json = nlohmann::json::parse(read_file(command.running()), nullptr, false);
-  fs::remove(command.running());
-  if (json.is_discarded()) return false;
-  dataset::Trial trial;
-  trial.number = json["trial"].get<int>();
-  const dataset::Dataset logged = dataset::load(command.log());
-  const auto* domain =
-      logged.find(dataset::domain_name(command.job.model, command.cluster, command.job.batch_size));
-  const bool recorded =
-      domain != nullptr && !domain->trials.empty() && domain->trials.back().number >= trial.number;
-  if (recorded) return true;  // an error, which a rank has lived to write down
-  trial.strategy = strategy::from_json(json["strategy"].dump());
-  trial.status = dataset::Status::kFailed;
-  trial.error = "the job ended during this trial";
-  const auto builders = strategy::names();
-  const bool built = std::find(builders.begin(), builders.end(), trial.strategy.id) != builders.end();
-  trial.origin = built ? tuner::kBuilderOrigin : "proposed";
-  dataset::TrialLog(command.log())
-      .append(dataset::domain_name(command.job.model, command.cluster, command.job.batch_size), trial);
-  return true;
-}
-
 int run(Command& command) {
+  command.job.batch_size = command.batch.per_rank(command.job.batch_size, command.cluster);
   command.tune.search.mode = tuner::mode_from(command.mode);
   command.tune.search.sampler.compressors.clear();
   if (!command.compressors.empty() && (command.mode == "published" || command.mode == "random-published")) {
@@ -219,7 +168,10 @@ int run(Command& command) {
   constexpr int kMostBreakdowns = 3;
   for (int breakdowns = 0;; ++breakdowns) {
     const int code = run_ranks(command);
-    if (code != 1 || breakdowns == kMostBreakdowns || !record_breakdown(command)) return code;
+    if (code != 1 || breakdowns == kMostBreakdowns ||
+        !tuner::record_breakdown(command.running(), command.log(), command.domain())) {
+      return code;
+    }
     fmt::print(stderr, "{}entrain: a trial ended the job; it is recorded as failed and the tune goes on\n",
                before_stderr_line());
   }
@@ -249,18 +201,9 @@ void add_tune(CLI::App& app, Action& action) {
           "Also try strategies that compress gradients, which changes the update: fp16, fp16-ef, bf16, "
           "powersgd[:RANK], topk[:SHARE]; several may be given")
       ->delimiter(',');
-  verb->add_option("--batch-size", c->job.batch_size,
-                   "Examples per rank, as in the job that will use the strategy")
-      ->check(positive())
-      ->capture_default_str();
-  verb->add_option("--compute", c->job.compute, "real, or replay:FILE (entrain graph --profile-out FILE)")
-      ->capture_default_str();
-  verb->add_option("--steps", c->measure.least, "Least measured steps of a trial")
-      ->check(positive())
-      ->capture_default_str();
-  verb->add_option("--most-steps", c->measure.most, "Most, while short steps are not steady")
-      ->check(positive())
-      ->capture_default_str();
+  add_batch_options(*verb, c->job.batch_size, c->batch,
+                    "Examples per rank, as in the job that will use the strategy");
+  add_trial_options(*verb, c->job, c->measure);
   verb->add_option("--seed", c->job.seed, "Seed of parameters, data and search")->capture_default_str();
   verb->add_option("--out", c->out, "Folder for trials.jsonl, best.json and result.json")
       ->capture_default_str();
@@ -271,7 +214,7 @@ void add_tune(CLI::App& app, Action& action) {
       ->check(positive())
       ->capture_default_str();
   add_host_options(*verb, c->remote);
-  verb->add_flag("--json", c->json, "One JSON document on stdout");
+  add_json_option(*verb, c->json);
   verb->footer(
       "Time: about 10 steps per trial, at least half a second; 50 trials of bert-small take 1.5 minutes. "
       "--minutes\n"

@@ -8,6 +8,7 @@
 
 #include "entrain/entrain.h"
 #include "entrain/job/context.h"
+#include "entrain/pipeline/plan/pipeline.h"
 #include "support/jobs.h"
 #include "support/temp_dir.h"
 
@@ -128,6 +129,38 @@ TEST(Distribute, HandlesWithAutoAndATuneBesideThemKeepTheirOrdersApart) {
   });
 }
 
+TEST(Distribute, WorkersTakeTheirSharesOfTheExamples) {
+  constexpr int64_t kExamples = 10;
+  std::mutex mutex;
+  std::vector<int64_t> counts(2);
+  torch::Tensor result;
+  const auto train = [&](Context& context, Options options, bool ranged) {
+    auto model = make_model();
+    torch::optim::Adam optimizer(model->parameters(), 1e-2);
+    options.examples = kExamples;
+    auto trainer = distribute(context, *model, optimizer, options);
+    const ExampleRange own = trainer->range();
+    if (ranged) counts[static_cast<size_t>(context.rank())] = own.count;
+    for (int64_t step = 0; step < 4; ++step) {
+      const auto x = drawn({kExamples, 8}, 100 + step).narrow(0, own.begin, own.count);
+      const auto y = drawn({kExamples, 4}, 200 + step).narrow(0, own.begin, own.count);
+      trainer->step(torch::mse_loss(model->forward(x), y));
+    }
+    const std::lock_guard lock(mutex);
+    if (context.rank() == 0) result = flat(model).clone();
+  };
+  on_ranks("local:1", [&](Context& context) { train(context, {}, false); });
+  const torch::Tensor expected = result;
+  on_ranks("local:2", [&](Context& context) { train(context, {.shares = {0.3, 0.7}}, true); });
+  EXPECT_EQ(counts, (std::vector<int64_t>{3, 7}));
+  expect_near(result, expected);
+  on_ranks("local:1", [](Context& context) {
+    auto model = make_model();
+    EXPECT_THAT([&] { distribute(context, *model)->range(); },
+                ::testing::ThrowsMessage<std::exception>(HasSubstr("examples")));
+  });
+}
+
 TEST(Distribute, AStrategyCanBeSwitchedToAnotherValue) {
   on_ranks("lab:2x1gbit+1x1gbit/server", [](Context& context) {
     auto model = make_model();
@@ -140,6 +173,25 @@ TEST(Distribute, AStrategyCanBeSwitchedToAnotherValue) {
     EXPECT_EQ(trainer->strategy().name(), "ps");
     EXPECT_EQ(trainer->steps(), 6);
     expect_near(flat(model), alone(2, 6));
+  });
+}
+
+TEST(Strategy, PartsThatNobodyWouldRunAreRefused) {
+  test::TempDir dir;
+  const std::string pipeline = dir.path() / "pipeline.json", apart = dir.path() / "apart.json";
+  Strategy::from_json(R"({"id": "p", "pipeline": {"devices": 2}})").save(pipeline);
+  Strategy::from_json(R"({"id": "a", "optimizer": {"rule": "easgd"}})").save(apart);
+  on_ranks("local:1", [&](Context& context) {
+    auto model = make_model();
+    torch::optim::Adam optimizer(model->parameters(), 1e-2);
+    const auto loss = [](const torch::Tensor& a, const torch::Tensor& b) { return torch::mse_loss(a, b); };
+    for (const std::string& file : {pipeline, apart}) {
+      EXPECT_THROW(distribute(context, *model, optimizer, {.strategy = file}), InputError);
+      EXPECT_THROW(pipelined(context, model, loss, optimizer, {.strategy = file}), InputError);
+    }
+    auto trainer = distribute(context, *model, optimizer);
+    trainer->step(loss_of(model, 0, 0));
+    EXPECT_THROW(trainer->switch_strategy(Strategy::load(apart)), InputError);
   });
 }
 
@@ -314,6 +366,42 @@ TEST(Pipelined, TheUpdateIsThatOfOneProcessOnTheReplicasBatches) {
   }
 }
 
+TEST(Pipelined, UnderAShapeThatChangesItIsThatOfOneProcess) {
+  constexpr int kParts = 3;  // of an update's 12 examples, as alone() makes them
+  const auto loss = [](const torch::Tensor& output, const torch::Tensor& wanted) {
+    return torch::mse_loss(output, wanted);
+  };
+  const auto all = [](const auto& make, int64_t step) {
+    std::vector<torch::Tensor> parts;
+    for (int part = 0; part < kParts; ++part) parts.push_back(make(part, step));
+    return torch::cat(parts);
+  };
+  on_ranks("local:3", [&](Context& context) {
+    auto model = make_model();
+    torch::optim::Adam optimizer(model->parameters(), 1e-2);
+    auto pipe =
+        pipelined(context, model, loss, optimizer, {.shape = "0-2@0*.25,1*.75 3-4@2 m=4", .examples = 12});
+    EXPECT_EQ(pipe->replicas(), 1);
+    EXPECT_THROW(pipe->reshape("@0"), InputError);  // before a first step
+    for (int64_t step = 0; step < 6; ++step) {
+      if (step == 2) {
+        const int64_t bytes = pipe->reshape("@1 m=2");
+        EXPECT_EQ(bytes > 0, context.rank() == 1);
+      }
+      if (step == 4) pipe->reshape("0@2 1-4@0,1");
+      const auto x = all(input, step), y = all(target, step);
+      const double now = step % 2 == 0 ? pipe->step(x, y) : pipe->step([&](int64_t begin, int64_t count) {
+        return std::pair(x.narrow(0, begin, count), y.narrow(0, begin, count));
+      });
+      EXPECT_GT(now, 0);
+    }
+    EXPECT_EQ(pipe->balance(), (std::vector<int>{1, 4}));
+    EXPECT_THROW(pipe->reshape("0-1@0"), InputError);
+    pipe->gather();
+    if (context.rank() == 0) expect_near(flat(model), alone(kParts, 6));
+  });
+}
+
 TEST(Pipelined, MeasuringLayersLeavesTheRandomNumbersAlone) {
   on_ranks("local:1", [](Context& context) {
     torch::nn::Sequential drops(torch::nn::Linear(8, 16), torch::nn::Dropout(0.5), torch::nn::Linear(16, 4));
@@ -338,6 +426,16 @@ TEST(Pipelined, AModuleThatIsThereTwiceIsTrainedOnce) {
   });
 }
 
+TEST(Pipelined, OptionsBeginWhereAPipelineDoes) {
+  const PipelineOptions options;
+  const pipeline::Pipeline pipeline;
+  EXPECT_EQ(options.schedule, pipeline.schedule);
+  EXPECT_EQ(options.remat, pipeline::remat_name(pipeline.remat));
+  EXPECT_EQ(options.chunks, pipeline.chunks);
+  EXPECT_EQ(options.balance, pipeline.balance);
+  EXPECT_EQ(pipeline.cells, options.threads ? "threads" : "auto");
+}
+
 TEST(Pipelined, WhatDoesNotFitIsRefused) {
   on_ranks("local:3", [](Context& context) {
     auto model = make_model();
@@ -345,6 +443,8 @@ TEST(Pipelined, WhatDoesNotFitIsRefused) {
     const auto loss = [](const torch::Tensor& a, const torch::Tensor& b) { return torch::mse_loss(a, b); };
     EXPECT_THROW(pipelined(context, model, loss, optimizer, {.cells = 2}), InputError);
     EXPECT_THROW(pipelined(context, model, loss, optimizer, {.schedule = "none"}), InputError);
+    EXPECT_THROW(pipelined(context, model, loss, optimizer, {.shape = "@0"}), InputError);  // no examples
+    EXPECT_THROW(pipelined(context, model, loss, optimizer, {.shape = "@3", .examples = 4}), InputError);
     torch::nn::Sequential norm(torch::nn::Linear(8, 4), torch::nn::BatchNorm1d(4), torch::nn::Linear(4, 4));
     torch::optim::Adam of_norm(norm->parameters(), 1e-2);
     EXPECT_THROW(pipelined(context, norm, loss, of_norm, {.cells = 3}), InputError);

@@ -8,16 +8,36 @@
 #include "entrain/job/context.h"
 #include "entrain/parallel/distributed.h"
 #include "entrain/parallel/saved.h"
+#include "entrain/strategy/parts.h"
 #include "entrain/trials/advised.h"
 #include "entrain/trials/online_tuner.h"
 
 namespace entrain {
 namespace {
 
-// What the handle begins with: "auto" is no builder.
-Options of_handle(Options options) {
-  if (options.strategy == "auto") options.strategy = Options().strategy;
-  return options;
+strategy::Request request_for(const std::string& text) {
+  strategy::Request request(text);
+  if (request.stored()) {
+    strategy::check_parts(*request.stored(), "distribute()", strategy::Parts::kVariablesAndShape);
+  }
+  return request;
+}
+
+// The text is read here; below it is a request. "auto" is no builder: the handle begins with the default. A
+// field that is missing here does not compile.
+parallel::Options of_handle(const Options& given) {
+  const auto& [strategy, seed, overlap_forward, clip_norm, on_nonfinite, buffers, examples, shares,
+               first_step, steps] = given;
+  return {strategy == "auto" ? parallel::Options().strategy : request_for(strategy),
+          seed,
+          overlap_forward,
+          clip_norm,
+          on_nonfinite,
+          buffers,
+          examples,
+          shares,
+          first_step,
+          steps};
 }
 
 }  // namespace
@@ -79,9 +99,15 @@ void Distributed::average_gradients() {
   impl_->stepped();
 }
 
+ExampleRange Distributed::range() const {
+  const auto [begin, count] = impl_->handle->range();
+  if (count == 0) bad_input("range() without `examples`: allowed: Options::examples above 0");
+  return {begin, count};
+}
 void Distributed::finish() { impl_->handle->finish(); }
 void Distributed::switch_strategy(const Strategy& strategy) {
   if (impl_->advised) bad_input("switch_strategy on a handle whose strategy is auto: not supported");
+  strategy::check_parts(strategy.inner(), "switch_strategy()", strategy::Parts::kVariablesAndShape);
   impl_->handle->switch_strategy(strategy.inner());
 }
 Graph Distributed::graph() const {

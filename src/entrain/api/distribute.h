@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "entrain/api/checkpoints.h"
 #include "entrain/api/context.h"
@@ -16,8 +17,14 @@
 namespace entrain {
 
 using parallel::Buffers;
-using parallel::Options;
 using parallel::Times;
+using Options = parallel::BasicOptions<std::string>;
+
+// Examples [begin, begin + count) of an update.
+struct ExampleRange {
+  int64_t begin = 0;
+  int64_t count = 0;
+};
 
 // One rank's handle. All methods on one thread, the one that runs forward; the same calls in the same order
 // on every worker. Errors: PeerError when another rank fails, naming it.
@@ -36,7 +43,8 @@ class Distributed : public Handle {
   ~Distributed() override;
 
   // The quick way: backward, synchronize, update. `loss`: the mean over this rank's batch; the update is that
-  // of the mean over all workers' batches, by the options that the optimizer has now. It is what
+  // of the mean over all workers' batches, by the options that the optimizer has now. With Options::examples
+  // it is that of the mean over the update's examples. It is what
   //   backward(loss); optimizer.step(); zero_grad()
   // would be, with gradients set to none as libtorch 2 does it, but updates parameters while others are still
   // under way. Gradients that were there before are added to those of `loss`, as in libtorch.
@@ -49,6 +57,10 @@ class Distributed : public Handle {
 
   // After a backward of your own: replaces the gradients by their means over all workers.
   void average_gradients();
+
+  // Which of an update's examples this rank computes, by its share of them. Requires: Options::examples (else
+  // InputError).
+  ExampleRange range() const;
 
   // With Options::overlap_forward: waits until all updates of the last step are made.
   void finish();

@@ -8,6 +8,8 @@
 #include "entrain/plan/link_bound.h"
 #include "entrain/simulator/analytic/event_simulation.h"
 #include "entrain/strategy/builders/registry.h"
+#include "entrain/strategy/builders/request.h"
+#include "entrain/strategy/parts.h"
 #include "entrain/strategy/stored.h"
 #include "entrain/strategy/validate.h"
 
@@ -55,6 +57,7 @@ void Strategy::validate(const Graph& graph, const Cluster& cluster) const {
 
 Simulated simulate(const Strategy& strategy, const Graph& graph, const Cluster& cluster) {
   strategy.validate(graph, cluster);
+  strategy::check_parts(strategy.inner(), "simulate()");
   const simulator::EventSimulation simulation(graph.inner(), cluster.inner(), simulator::Calibration{});
   const auto estimate = simulation.estimate(strategy.inner());
   const auto plan = plan::make_plan(strategy.inner(), graph.inner(), cluster.inner());

@@ -8,6 +8,7 @@
 #include "entrain/job/alarm.h"
 #include "entrain/job/collectives.h"
 #include "entrain/job/context.h"
+#include "entrain/job/failure.h"
 #include "entrain/optim/base.h"
 #include "entrain/optim/distributed_optimizer.h"
 #include "entrain/parallel/same_start.h"
@@ -22,9 +23,7 @@ namespace {
 // The workers step on their own copies of the same values.
 torch::Tensor start_alike(job::Context& context, torch::nn::Module& module,
                           const strategy::Optimizer& settings) {
-  if (!context.trains()) {
-    bad_input("rank {} only serves parameters in this cluster: call entrain::serve() there", context.rank());
-  }
+  context.check_trains();
   if (context.apart) {
     bad_input(
         "a second handle of train_apart beside the first: not supported; allowed: one model that holds both");
@@ -59,19 +58,19 @@ struct ApartWorker::Impl {
       context.transport->tolerate_losses();
       alarm.emplace(context);
     }
-    rule = optim::make_rule(settings, {.x = x,
-                                       .base = optimizer,
-                                       .transport = *context.transport,
-                                       .ranks = context.cluster.worker_ranks(),
-                                       .groups = train::make_groups(settings.groups, context.cluster),
-                                       .centre = 0,
-                                       .timeout_s = context.job.timeout_s,
-                                       .seed = options.seed,
-                                       .epoch_steps = options.epoch_steps,
-                                       .update = [this] {
-                                         if (usable) optimizer.step();
-                                         guard.check_parameters(x, "after its own update");
-                                       }});
+    rule = optim::make_rule(options.rule, {.x = x,
+                                           .base = optimizer,
+                                           .transport = *context.transport,
+                                           .ranks = context.cluster.worker_ranks(),
+                                           .groups = train::make_groups(settings.groups, context.cluster),
+                                           .centre = 0,
+                                           .timeout_s = context.job.timeout_s,
+                                           .seed = options.seed,
+                                           .epoch_steps = options.epoch_steps,
+                                           .update = [this] {
+                                             if (usable) optimizer.step();
+                                             guard.check_parameters(x, "after its own update");
+                                           }});
     guard.begin(0);
     context.apart = true;
   }
@@ -125,7 +124,9 @@ ApartWorker::~ApartWorker() {
   }
 }
 
-void ApartWorker::step(const torch::Tensor& loss) { impl_->step(loss); }
+void ApartWorker::step(const torch::Tensor& loss) {
+  job::named_failure(impl_->context, [&] { impl_->step(loss); });
+}
 
 void ApartWorker::finish() {
   impl_->rule->finish();

@@ -4,7 +4,6 @@
 
 #include "entrain/base/error.h"
 #include "entrain/base/progress.h"
-#include "entrain/base/units.h"
 #include "entrain/job/context.h"
 #include "entrain/job/control.h"
 #include "entrain/parallel/distributed.h"
@@ -75,13 +74,6 @@ tuner::TuneOptions tuner_options(const TuneOptions& options) {
   return inner;
 }
 
-std::string note(const tuner::TuneProgress& p) {
-  using Phase = tuner::TuneProgress::Phase;
-  if (p.phase == Phase::kConfirm) return "final round";
-  if (p.best_s <= 0 || p.phase == Phase::kBuilders) return "builders";
-  return fmt::format("best {}, {:.2f}x the best builder", format_seconds(p.best_s), p.speedup);
-}
-
 // On rank 0, with the others following.
 tuner::TuneResult search(job::Context& context, trials::StandingJob& job, const TuneOptions& options,
                          const tuner::TuneOptions& inner) {
@@ -96,7 +88,7 @@ tuner::TuneResult search(job::Context& context, trials::StandingJob& job, const 
   guide.remake = tuner::recalibrating(domain.graph, domain.cluster);
   Progress bar("trial", 0, options.progress);
   return tuner::tune(domain, runner, log, guide, inner,
-                     [&](const tuner::TuneProgress& p) { bar.update(p.done, note(p)); });
+                     [&](const tuner::TuneProgress& p) { bar.update(p.done, p.summary()); });
 }
 
 nlohmann::json to_json(const tuner::TuneResult& result) {
@@ -114,9 +106,7 @@ nlohmann::json to_json(const tuner::TuneResult& result) {
 Tuned tune(Context& context, torch::nn::Module& module, const std::function<torch::Tensor()>& loss,
            const TuneOptions& options) {
   job::Context& inner = context.inner();
-  if (!inner.trains()) {
-    bad_input("rank {} only serves parameters in this cluster: call entrain::serve() there", inner.rank());
-  }
+  inner.check_trains();
   const auto options_inside = tuner_options(options);  // what is wrong is told before anything is run
   std::string own;
   {

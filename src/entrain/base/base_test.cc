@@ -1,16 +1,25 @@
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
+#include <functional>
+
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 #include "entrain/base/blas.h"
 #include "entrain/base/clock.h"
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
 #include "entrain/base/json_number.h"
+#include "entrain/base/log.h"
+#include "entrain/base/memory.h"
 #include "entrain/base/quantile.h"
 #include "entrain/base/sha256.h"
 #include "entrain/base/units.h"
@@ -23,6 +32,36 @@ TEST(Sha256, MatchesThePublishedVectors) {
   EXPECT_EQ(hex(sha256("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(hex(sha256(std::string(1'000'000, 'a'))),
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+// The length of the padding depends on what is left beyond whole blocks. From Python's hashlib.
+TEST(Sha256, IsRightForEveryLengthOfTheLastBlock) {
+  for (const bool portable : {false, true}) {
+    Sha256 all(portable);
+    for (size_t size = 0; size < 130; ++size) {
+      Sha256 one(portable);
+      const Digest digest = one.update(std::string(size, 'x')).finish();
+      all.update(std::span<const uint8_t>(digest));
+    }
+    EXPECT_EQ(hex(all.finish()), "6d0989028287a2bd990515b95658bb810cf688b69517dfc49e4b3778e0b6d923")
+        << portable;
+  }
+}
+
+TEST(Sha256, DigestsAreEqualOnlyWhereEachByteIs) {
+  const Digest digest = sha256("a");
+  EXPECT_TRUE(equal_digests(digest, sha256("a")));
+  for (size_t i = 0; i < digest.size(); ++i) {
+    Digest other = digest;
+    other[i] ^= 0x10;
+    EXPECT_FALSE(equal_digests(digest, other)) << i;
+  }
+}
+
+TEST(Sha256, RandomBytesDiffer) {
+  EXPECT_EQ(random_bytes(16).size(), 16u);
+  EXPECT_NE(random_bytes(16), random_bytes(16));
+  EXPECT_EQ(random_bytes(0), "");
 }
 
 // Both ways to compute it, in pieces of odd sizes, so that every path through the pending bytes is taken.
@@ -45,6 +84,14 @@ TEST(Sha256, HmacMatchesRfc4231) {
   EXPECT_EQ(
       hex(hmac_sha256(std::string(131, '\xaa'), "Test Using Larger Than Block-Size Key - Hash Key First")),
       "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+
+// A key of up to one block is taken as it is. From Python's hmac.
+TEST(Sha256, HmacTakesKeysOfAWholeBlock) {
+  EXPECT_EQ(hex(hmac_sha256(std::string(64, 'k'), "message")),
+            "890f3a16e0ca0aaa3bf180f70fa8e3970b3fd6505e98fde157988dcc19d1685c");
+  EXPECT_EQ(hex(hmac_sha256(std::string(65, 'k'), "message")),
+            "0c256505306af48015530c139bb7add5ad7a6a9291cd511278a067e765816fbd");
 }
 
 TEST(Deadline, PassesAndNeverPasses) {
@@ -80,6 +127,7 @@ TEST(Files, AnUncommittedFileLeavesTheOldContent) {
     file.write("?? streamed");
     file.write(" in parts");
     file.write_at(0, "is");
+    EXPECT_THROW(file.write_at(~uint64_t{0}, "x"), Error);
     file.commit();
   }
   EXPECT_EQ(read_file(folder / "a"), "is streamed in parts");
@@ -114,6 +162,42 @@ TEST(Files, AFilesystemErrorIsToldWithoutTheNamesOfFunctions) {
   }
 }
 
+TEST(Files, AFilesystemErrorNamesBothPaths) {
+  const std::error_code missing = std::make_error_code(std::errc::no_such_file_or_directory);
+  EXPECT_EQ(describe(std::filesystem::filesystem_error("rename", "/a", "/b", missing)),
+            "/a, /b: No such file or directory");
+  EXPECT_EQ(describe(std::filesystem::filesystem_error("status", missing)), "No such file or directory");
+}
+
+TEST(Files, ALineLogKeepsWhatWasThere) {
+  const auto folder = std::filesystem::temp_directory_path() / fmt::format("entrain-lines-{}", ::getpid());
+  std::filesystem::create_directories(folder);
+  LineLog(folder / "log").append("one");
+  {
+    LineLog log(folder / "log");
+    log.append("two");
+    EXPECT_EQ(read_file(folder / "log"), "one\ntwo\n");  // at once
+    log.append("");
+  }
+  EXPECT_EQ(read_file(folder / "log"), "one\ntwo\n\n");
+  EXPECT_THROW(LineLog(folder / "missing/log"), Error);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Log, OnlyRankZeroTellsWhatGoesWell) {
+  unsetenv("ENTRAIN_LOG");
+  const auto shown = [](int rank) {
+    ::testing::internal::CaptureStderr();
+    init_logging(rank);
+    log_info("well");
+    log_warn("not well");
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(shown(0), "info [rank 0] well\nwarning [rank 0] not well\n");
+  EXPECT_EQ(shown(1), "warning [rank 1] not well\n");
+  EXPECT_EQ(shown(-1), "info well\nwarning not well\n");
+}
+
 TEST(Units, ReadWell) {
   EXPECT_EQ(format_bytes(134'217'728), "134.2 MB");
   EXPECT_EQ(format_bytes(12), "12 B");
@@ -124,6 +208,18 @@ TEST(Units, ReadWell) {
   EXPECT_EQ(format_seconds(0.9997), "1.00 s");
   EXPECT_EQ(format_seconds(59.999), "1 min 00 s");
   EXPECT_EQ(format_seconds(7380), "2 h 03 min");
+  EXPECT_EQ(format_bytes(999), "999 B");
+  EXPECT_EQ(format_bytes(1000), "1.0 kB");
+  EXPECT_EQ(format_bytes(2.5e9), "2.5 GB");
+  EXPECT_EQ(format_bytes(3e15), "3000.0 TB");
+  EXPECT_EQ(format_seconds(999e-6), "999 us");
+  EXPECT_EQ(format_seconds(0.001), "1.0 ms");
+  EXPECT_EQ(format_seconds(9.94e-3), "9.9 ms");
+  EXPECT_EQ(format_seconds(9.95e-3), "10 ms");
+  EXPECT_EQ(format_seconds(0.9994), "999 ms");
+  EXPECT_EQ(format_seconds(59.99), "59.99 s");
+  EXPECT_EQ(format_seconds(3599), "59 min 59 s");
+  EXPECT_EQ(format_seconds(3600), "1 h 00 min");
 }
 
 TEST(Quantile, LiesBetweenTheNeighbours) {
@@ -133,7 +229,32 @@ TEST(Quantile, LiesBetweenTheNeighbours) {
   EXPECT_EQ(quantile({30, 10, 20}, 0), 10);
   EXPECT_EQ(quantile({30, 10, 20}, 0.25), 15);
   EXPECT_EQ(quantile({30, 10, 20}, 1), 30);
+  EXPECT_EQ(quantile({10, 50, 20}, 0.75), 35);
 }
+
+#if defined(__GLIBC__)
+// Whether a large block is asked of the system by itself, in a process of its own.
+bool maps_large_blocks(const std::function<void()>& prepare) {
+  const pid_t child = fork();
+  if (child == 0) {
+    prepare();
+    void* volatile block = std::malloc(64 << 20);
+    _exit(block != nullptr && mallinfo2().hblks > 0 ? 1 : 0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WEXITSTATUS(status) == 1;
+}
+
+TEST(Memory, FreedBlocksAreKeptUnlessTheUserHasSettingsOfHisOwn) {
+  if (!maps_large_blocks([] {})) GTEST_SKIP() << "another allocator, or settings of its own";
+  EXPECT_FALSE(maps_large_blocks([] { keep_freed_memory(); }));
+  EXPECT_TRUE(maps_large_blocks([] {
+    setenv("MALLOC_TRIM_THRESHOLD_", "1000000", 1);
+    keep_freed_memory();
+  }));
+}
+#endif
 
 TEST(Blas, TakesNewerKernelsOnlyWhereTheProcessorHasThem) {
   EXPECT_EQ(detail::faster_kernels("Prescott", true, true), "SkylakeX");
@@ -147,8 +268,17 @@ TEST(Units, AreReadAsPeopleWriteThem) {
   EXPECT_EQ(parse_bytes("--memory", "16GiB"), int64_t{16} << 30);
   EXPECT_EQ(parse_bytes("--memory", "1.5 gb"), 1'500'000'000);
   EXPECT_EQ(parse_bytes("--memory", "4096"), 4096);
+  EXPECT_EQ(parse_bytes("--memory", "1"), 1);
+  EXPECT_EQ(parse_bytes("--memory", "1e18"), 1'000'000'000'000'000'000);
+  EXPECT_EQ(parse_bytes("--memory", "2kb"), 2'000);
+  EXPECT_EQ(parse_bytes("--memory", "3 MiB"), 3 << 20);
+  EXPECT_EQ(parse_bytes("--memory", "2TiB"), int64_t{2} << 40);
   EXPECT_DOUBLE_EQ(parse_rate("--link", "1gbit"), 1.25e8);
-  for (const char* text : {"", "GiB", "-1GiB", "0", "16GiBs", "infGiB", "nan", "1e300", "0.5"}) {
+  EXPECT_DOUBLE_EQ(parse_rate("--link", "0.5 kbit"), 62.5);
+  EXPECT_DOUBLE_EQ(parse_rate("--link", "300Mbit"), 3.75e7);
+  EXPECT_DOUBLE_EQ(parse_rate("--link", "1tbit"), 1.25e11);
+  for (const char* text :
+       {"", "GiB", "-1GiB", "0", "16GiBs", "infGiB", "nan", "1e300", "0.5", "1.01e18", "1  GB"}) {
     EXPECT_THROW(parse_bytes("--memory", text), InputError) << text;
   }
   for (const char* text : {"1", "1gb", "0gbit", "gbit"}) {

@@ -61,7 +61,7 @@ void ensure_fast_blas(char** argv) {
   if (core.empty()) return;
   setenv(kVariable, core.c_str(), 1);
   execv("/proc/self/exe", argv);
-  log_warn("cannot start anew with {}={}: {}; going on with slower matrix products", kVariable, core,
+  log_warn("cannot restart with {}={}: {}; going on with slower matrix products", kVariable, core,
            std::strerror(errno));
 }
 

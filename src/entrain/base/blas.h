@@ -18,11 +18,11 @@ Blas blas_in_use();
 // BLAS, kernels that use what the processor has, or a choice of the user's.
 std::string better_blas_core();
 
-// Starts this program anew with better_blas_core(), since OpenBLAS chooses once, before main(). Returns only
+// Restarts this program with better_blas_core(), since OpenBLAS chooses once, before main(). Returns only
 // where that is not needed or fails. The programs that this one starts inherit the choice.
 void ensure_fast_blas(char** argv);
 
-// For programs that are not ours to start anew: warns, with what to set, where better_blas_core() names
+// For programs that are not ours to restart: warns, with what to set, where better_blas_core() names
 // something.
 void warn_of_slow_blas();
 

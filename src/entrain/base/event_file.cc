@@ -96,7 +96,7 @@ void EventFile::scalar(std::string_view tag, int64_t step, double value, double 
   append(data);
 }
 
-// One write a record: a reader never sees half of one unless the disk is full.
+// One write per record: a reader never sees half of one unless the disk is full.
 void EventFile::append(std::string_view data) {
   std::string record;
   put(record, static_cast<uint64_t>(data.size()));

@@ -34,6 +34,7 @@ TEST(EventFile, HoldsScalarsAsTensorBoardReadsThem) {
   std::memcpy(&second, content.data() + at, 8);
   EXPECT_EQ(content.size(), at + second + 16);
   const std::string data = content.substr(at + 12, second);
+  EXPECT_EQ(data[0], '\x09');  // field 1, eight bytes
   double wall = 0;
   std::memcpy(&wall, data.data() + 1, 8);
   EXPECT_EQ(wall, 1234.5);

@@ -1,5 +1,6 @@
 #include "entrain/base/process.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -7,6 +8,7 @@
 
 #include <chrono>
 #include <thread>
+#include <tuple>
 
 #include "entrain/base/error.h"
 
@@ -26,6 +28,21 @@ bool gone_soon(pid_t pid) {
   const Deadline deadline = Deadline::after(10.0);
   while (exists(pid) && !deadline.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   return !exists(pid);
+}
+
+TEST(OwnedFd, ClosesDescriptorZeroAsAnyOther) {  // a file's where a daemon has closed its input
+  const int input = dup(0);
+  close(0);
+  for (const bool assigned : {false, true}) {
+    {
+      OwnedFd zero(open("/dev/null", O_RDONLY));
+      EXPECT_EQ(zero.get(), 0);
+      if (assigned) zero = OwnedFd();
+      EXPECT_EQ(fcntl(0, F_GETFD), assigned ? -1 : 0);
+    }
+    EXPECT_EQ(fcntl(0, F_GETFD), -1);
+  }
+  if (input >= 0) dup2(input, 0), close(input);
 }
 
 TEST(Process, GivesExitCodeOutputAndEnvironment) {
@@ -61,7 +78,28 @@ TEST(Process, SaysWhyItCannotStart) {
     errno = EPERM;
     return false;
   };
-  EXPECT_THROW(Process{options}, Error);
+  try {
+    Process process(options);
+    FAIL() << "started";
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "cannot start true: setting it up: Operation not permitted");
+  }
+}
+
+TEST(Process, CapturesMuchOutput) {
+  auto options = shell("printf '%10000d' 7; printf '%5000d' 8 >&2");
+  options.output = options.errors = ProcessOptions::Output::kCapture;
+  Process process(options);
+  EXPECT_EQ(process.wait(Deadline::after(20.0)), 0);
+  EXPECT_EQ(process.captured(), std::string(9999, ' ') + "7" + std::string(4999, ' ') + "8");
+}
+
+TEST(Process, ExitsAreDescribed) {
+  EXPECT_EQ(describe_exit(0), "exited with code 0");
+  EXPECT_EQ(describe_exit(128), "exited with code 128");
+  EXPECT_EQ(describe_exit(128 + SIGHUP), "was killed by signal 1 (Hangup)");
+  EXPECT_EQ(describe_exit(128 + SIGKILL), "was killed by signal 9 (Killed)");
+  EXPECT_EQ(describe_exit(255), "exited with code 255");
 }
 
 TEST(Process, WaitReturnsAtTheDeadlineAndTheDestructorEndsTheChild) {
@@ -121,6 +159,17 @@ TEST(Process, AChildThatHasClosedItsInputDoesNotEndUs) {
   EXPECT_EQ(process.wait(Deadline::after(20.0)), 5);
 }
 
+TEST(Process, OutputGoesToOurStderr) {
+  auto redirected = shell("echo redirected"), inherited = shell("echo inherited");
+  redirected.output = ProcessOptions::Output::kToStderr;
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(Process(redirected).wait(Deadline::after(20.0)), 0);
+  EXPECT_EQ(Process(inherited).wait(Deadline::after(20.0)), 0);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "redirected\n");
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "inherited\n");
+}
+
 TEST(Process, OutputGoesToAGivenDescriptor) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
@@ -163,6 +212,21 @@ TEST(RunCommand, ShowsTheCommandAndItsErrors) {
   }
 }
 
+TEST(RunCommand, SaysWhatItCanOfASilentFailure) {
+  const auto error = [](const std::string& script, double seconds) -> std::string {
+    try {
+      run_command(shell(script), Deadline::after(seconds));
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(error("exit 0", 20), "");
+  EXPECT_EQ(error("exit 4", 20), "sh -c exit 4: exited with code 4");
+  EXPECT_EQ(error("printf 'a\nb\n\n' >&2; exit 4", 20), "sh -c printf 'a\nb\n\n' >&2; exit 4: a b");
+  EXPECT_EQ(error("exec sleep 100", 0.05), "sh -c exec sleep 100: did not end in time. ");
+}
+
 std::vector<std::unique_ptr<Process>> group_of(const std::vector<std::string>& scripts) {
   std::vector<std::unique_ptr<Process>> group;
   for (const auto& script : scripts) group.push_back(std::make_unique<Process>(shell(script)));
@@ -193,6 +257,31 @@ TEST(Supervise, FirstFailureEndsTheOthers) {
   EXPECT_EQ(calls, 1);
 }
 
+TEST(Supervise, TheFirstOfTheGroupMayFailFirstToo) {
+  SignalCatcher signals;
+  Supervision options;
+  options.grace_s = 1;
+  std::vector<std::pair<int, int>> failures;
+  options.on_failure = [&](int index, int code) { failures.emplace_back(index, code); };
+  const auto end = supervise(group_of({"exit 7", "exec sleep 100", "sleep 0.3; exit 5"}), signals, options);
+  EXPECT_EQ(end.first_failed, 0);
+  EXPECT_EQ(end.codes, (std::vector<int>{7, 128 + SIGTERM, 5}));
+  EXPECT_EQ(failures, (std::vector{std::pair(0, 7)}));
+}
+
+TEST(Supervise, OfThoseThatFailedTogetherOneIsTheFirst) {
+  SignalCatcher signals;
+  Supervision options;
+  std::vector<std::pair<int, int>> failures;
+  options.on_failure = [&](int index, int code) { failures.emplace_back(index, code); };
+  auto group = group_of({"exit 7", "exit 5"});
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // both have ended
+  const auto end = supervise(group, signals, options);
+  EXPECT_EQ(end.first_failed, 0);
+  EXPECT_EQ(end.codes, (std::vector<int>{7, 5}));
+  EXPECT_EQ(failures, (std::vector{std::pair(0, 7)}));
+}
+
 TEST(Supervise, OthersMayEndByThemselvesAfterAFailure) {
   SignalCatcher signals;
   Supervision options;
@@ -200,6 +289,41 @@ TEST(Supervise, OthersMayEndByThemselvesAfterAFailure) {
   const auto end = supervise(group_of({"sleep 0.3; exit 5", "exit 7"}), signals, options);
   EXPECT_EQ(end.codes, (std::vector<int>{5, 7}));
   EXPECT_EQ(end.first_failed, 1);
+}
+
+// As asynchronous training does it: the centre is needed, a worker that is lost is not.
+TEST(Supervise, GoesOnWithoutThoseThatAreNotNeeded) {
+  SignalCatcher signals;
+  Supervision options;
+  options.essential = 0;
+  options.grace_s = 0.1;
+  std::vector<std::pair<int, int>> lost;
+  std::vector<std::tuple<int, int, bool>> ended;
+  options.on_loss = [&](int index, int code) { lost.emplace_back(index, code); };
+  options.on_failure = [&](int, int) { ADD_FAILURE(); };
+  options.on_end = [&](int index, int code, bool told) { ended.emplace_back(index, code, told); };
+  const auto end = supervise(group_of({"sleep 0.3", "exit 7", "exec sleep 100"}), signals, options);
+  EXPECT_EQ(end.codes, (std::vector<int>{0, 7, 128 + SIGTERM}));
+  EXPECT_EQ(end.first_failed, -1);
+  EXPECT_FALSE(end.timed_out);
+  EXPECT_EQ(lost, (std::vector{std::pair(1, 7)}));
+  EXPECT_EQ(ended, (std::vector{std::tuple(1, 7, false), {0, 0, false}, {2, 128 + SIGTERM, true}}));
+}
+
+TEST(Supervise, TheOneThatIsNeededFails) {
+  SignalCatcher signals;
+  Supervision options;
+  options.essential = 1;
+  options.grace_s = 0.1;
+  int failures = 0;
+  options.on_failure = [&](int index, int code) {
+    ++failures;
+    EXPECT_EQ(index, 1);
+    EXPECT_EQ(code, 6);
+  };
+  const auto end = supervise(group_of({"exec sleep 100", "exit 6"}), signals, options);
+  EXPECT_EQ(end.first_failed, 1);
+  EXPECT_EQ(failures, 1);
 }
 
 TEST(Supervise, PassesASignalOn) {

@@ -10,7 +10,7 @@ namespace entrain {
 
 class Progress {
  public:
-  // `total` steps of something called `label`; 0: nobody knows how many. Silent when `enabled` is false.
+  // `total` steps of something called `label`; 0: unknown. Silent when `enabled` is false.
   Progress(std::string label, int64_t total, bool enabled = true);
   ~Progress();  // ends the line
 

@@ -54,7 +54,7 @@ void compress_portable(uint32_t* state, const uint8_t* p, size_t blocks) {
 
 #if defined(__x86_64__)
 // The same with the SHA extensions. They want the state as the vectors (a b e f) and (c d g h), and do two
-// rounds an instruction; w holds the last 16 words of the message schedule, four a vector.
+// rounds per instruction; w holds the last 16 words of the message schedule, four per vector.
 __attribute__((target("sha,sse4.1,ssse3"))) void compress_x86(uint32_t* state, const uint8_t* p,
                                                               size_t blocks) {
   auto* vectors = reinterpret_cast<__m128i*>(state);

@@ -64,14 +64,14 @@ std::string format_seconds(double seconds) {
 int64_t parse_bytes(const std::string& field, const std::string& text) {
   const auto bytes = parse(text, kByteUnits);
   if (!bytes || *bytes < 1 || *bytes > 1e18) {
-    bad_input("{} '{}': wanted is an amount of memory above 0, as 16GiB, 512MiB or 16GB", field, text);
+    bad_input("{} '{}': expected an amount of memory above 0, such as 16GiB, 512MiB or 16GB", field, text);
   }
   return static_cast<int64_t>(*bytes);
 }
 
 double parse_rate(const std::string& field, const std::string& text) {
   const auto rate = parse(text, kRateUnits);
-  if (!rate) bad_input("{} '{}': wanted is a rate above 0, as 1gbit or 300mbit", field, text);
+  if (!rate) bad_input("{} '{}': expected a rate above 0, such as 1gbit or 300mbit", field, text);
   return *rate;
 }
 

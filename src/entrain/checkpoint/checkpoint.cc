@@ -120,6 +120,32 @@ CheckpointInfo parse_info(const tensor_files::TensorFile& file, const fs::path& 
   return info;
 }
 
+struct OneCheckpoint {
+  tensor_files::TensorFile file;  // without its tensors
+  Saved tensors;
+  CheckpointInfo info;
+};
+
+// Nothing, with a warning and the reason in `why`, when the file is damaged. Throws InputError for a file of
+// another format or step.
+std::optional<OneCheckpoint> read_or_warn(const fs::path& path, int64_t step, std::string& why) {
+  OneCheckpoint one;
+  try {
+    one.file = read_checked(path);
+  } catch (const Error& e) {
+    why = e.what();
+    log_warn("checkpoint skipped: {}", why);
+    return std::nullopt;
+  }
+  one.tensors = Saved(one.file.tensors.begin(), one.file.tensors.end());
+  one.file.tensors.clear();
+  one.info = parse_info(one.file, path, one.tensors);
+  if (one.info.step != step) {
+    bad_input("checkpoint {}: its step is {}, not as its name says", path.string(), one.info.step);
+  }
+  return one;
+}
+
 // ---- putting it back
 
 std::string describe(const torch::Tensor& tensor) {
@@ -272,21 +298,9 @@ void Checkpoints::remove_before(int64_t step, const std::set<int64_t>& kept) con
 
 std::vector<CheckpointInfo> Checkpoints::readable() const {
   std::vector<CheckpointInfo> result;
+  std::string why;
   for (const int64_t step : steps()) {
-    const fs::path path = path_of(step);
-    tensor_files::TensorFile file;
-    try {
-      file = read_checked(path);
-    } catch (const Error& e) {
-      log_warn("checkpoint skipped: {}", e.what());
-      continue;
-    }
-    Saved tensors(file.tensors.begin(), file.tensors.end());
-    file.tensors.clear();
-    result.push_back(parse_info(file, path, tensors));
-    if (result.back().step != step) {
-      bad_input("checkpoint {}: its step is {}, not as its name says", path.string(), result.back().step);
-    }
+    if (auto one = read_or_warn(path_of(step), step, why)) result.push_back(std::move(one->info));
   }
   return result;
 }
@@ -320,22 +334,15 @@ std::optional<CheckpointInfo> Checkpoints::load_newest(torch::nn::Module& module
   std::erase_if(all, [&](int64_t step) { return step > at_most; });
   for (const int64_t step : all) {
     const fs::path path = path_of(step);
-    tensor_files::TensorFile file;
-    try {
-      file = read_checked(path);
-    } catch (const Error& e) {
-      log_warn("checkpoint skipped: {}", e.what());
-      if (newest_reason.empty()) newest_reason = e.what();
+    std::string why;
+    auto read = read_or_warn(path, step, why);
+    if (!read) {
+      if (newest_reason.empty()) newest_reason = why;
       damaged_.insert(step);
       continue;
     }
-    Saved tensors(file.tensors.begin(), file.tensors.end());
-    file.tensors.clear();
-    CheckpointInfo info = parse_info(file, path, tensors);
-    if (info.step != step)
-      bad_input("checkpoint {}: its step is {}, not as its name says", path.string(), info.step);
-    restore(file, path, tensors, module, optimizer);
-    return info;
+    restore(read->file, path, read->tensors, module, optimizer);
+    return read->info;
   }
   if (all.empty()) return std::nullopt;
   fail("none of the {} checkpoints in {} can be read; the newest: {}", all.size(), folder_.string(),

@@ -197,7 +197,7 @@ torch::Tensor place_sparse(const std::string& name, Source& source, const torch:
         torch::sparse_coo_tensor(indices, values, parameter.sizes(), values.options().layout(torch::kSparse));
     return tensor._coalesced_(*coalesced).to(parameter.device());
   } catch (const c10::Error& e) {
-    bad_input("{} in the checkpoint is no sparse tensor: {}", name, e.what_without_backtrace());
+    bad_input("{} in the checkpoint is not a sparse tensor: {}", name, e.what_without_backtrace());
   }
 }
 

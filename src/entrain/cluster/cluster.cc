@@ -128,8 +128,8 @@ Cluster parse(const std::string& text_or_path) {
   std::error_code ignored;
   if (text_or_path.empty() || !std::filesystem::exists(path, ignored)) {
     bad_input(
-        "cluster \"{}\" is no file and no shorthand; allowed: local:4, lab:4x1gbit, "
-        "lab:1x10gbit+3x1gbit[/server][/ranks=2][/speed=0.5], a cluster.yml, a hostfile",
+        "cluster \"{}\" is neither a file nor a shorthand; allowed: local:4, lab:4x1gbit, "
+        "lab:1x10gbit+3x1gbit[/server][/ranks=2][/speed=0.5][/cpus=1], a cluster.yml, a hostfile",
         text_or_path);
   }
   const std::string content = read_file(path);

@@ -70,7 +70,7 @@ Cluster restricted(const Cluster& cluster, const std::vector<int>& ranks);
 std::string host_part(const std::string& device);
 
 // "local:4", "lab:4x1gbit", "lab:1x10gbit+3x1gbit", "lab:4x1gbit+1x10gbit/server",
-// "lab:2x1gbit/ranks=2", a cluster.yml, or a hostfile ("address slots=4" a line).
+// "lab:2x1gbit/ranks=2", a cluster.yml, or a hostfile (one "address slots=4" per line).
 // Throws InputError naming what is wrong, where, and the allowed forms.
 Cluster parse(const std::string& text_or_path);
 

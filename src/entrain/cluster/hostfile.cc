@@ -1,4 +1,4 @@
-// "address slots=4" a line, as Open MPI and Horovod read it; # starts a comment.
+// One "address slots=4" per line, as Open MPI and Horovod read it; # starts a comment.
 #include <sstream>
 
 #include "entrain/base/error.h"

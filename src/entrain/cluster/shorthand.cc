@@ -1,5 +1,6 @@
 // local:N
-// lab:GROUP(+GROUP)*   GROUP = COUNTxRATE[/server][/ranks=R][/speed=F]   RATE = 10gbit, 300mbit, 2.5gbit
+// lab:GROUP(+GROUP)*   GROUP = COUNTxRATE[/server][/ranks=R][/speed=F][/cpus=C]   RATE = 10gbit,
+// 300mbit, 2.5gbit
 #include <fmt/format.h>
 
 #include "entrain/base/error.h"
@@ -39,7 +40,8 @@ void add_group(Cluster& cluster, const std::string& group) {
   const std::vector<std::string> words = split(group, '/');
   const size_t x = words[0].find('x');
   if (x == std::string::npos) {
-    bad_input("{}: group is \"{}\", allowed: COUNTxRATE[/server][/ranks=R][/speed=F]", origin, group);
+    bad_input("{}: group is \"{}\", allowed: COUNTxRATE[/server][/ranks=R][/speed=F][/cpus=C]", origin,
+              group);
   }
   const int count = parse_int(words[0].substr(0, x), 1, kMaxRanks, origin + ": host count");
   Host host;
@@ -54,8 +56,10 @@ void add_group(Cluster& cluster, const std::string& group) {
       host.workers = parse_int(word.substr(6), 1, kMaxRanks, origin + ": ranks");
     } else if (word.starts_with("speed=")) {
       host.speed = parse_positive(word.substr(6), origin + ": speed");
+    } else if (word.starts_with("cpus=")) {
+      host.cpus = parse_int(word.substr(5), 1, 1 << 16, origin + ": cpus");
     } else {
-      bad_input("{}: option is \"/{}\", allowed: /server, /ranks=R, /speed=F", origin, word);
+      bad_input("{}: option is \"/{}\", allowed: /server, /ranks=R, /speed=F, /cpus=C", origin, word);
     }
   }
   if (server && ranks)

@@ -135,6 +135,110 @@ TEST(Yaml, KeepsEveryHostField) {
   EXPECT_EQ(host.ssh_config, "conf");
 }
 
+// What is as usual is left out.
+TEST(Yaml, IsWrittenAsPeopleWouldWriteIt) {
+  Cluster c;
+  c.name = "mine";
+  Host trains, serves;
+  trains.address = "a";
+  trains.chief = true;
+  serves.address = "b";
+  serves.workers = 0;
+  serves.bandwidth_gbit = 2.5;
+  c.hosts = {trains, serves};
+  EXPECT_EQ(to_yaml(c),
+            "name: \"mine\"\nkind: hosts\nnodes:\n"
+            "  - address: a\n    chief: true\n    workers: 1\n    network_bandwidth: 1\n    speed: 1\n"
+            "  - address: b\n    role: server\n    network_bandwidth: 2.5\n    speed: 1\n");
+  c.hosts = {{"a", 1, 1, false, 1, 1, 0.5, 1, 0.25, "s"}};
+  c.links = {{0, 0, 40, 1e-5}};
+  c.ssh["s"].port = 1;
+  EXPECT_EQ(
+      to_yaml(c),
+      "name: \"mine\"\nkind: hosts\nnodes:\n"
+      "  - address: a\n    cpus: 1\n    gpus: 1\n    workers: 1\n    network_bandwidth: 1\n    speed: 1\n"
+      "    memory_gib: 0.5\n    price_per_hour: 0.25\n    ssh_config: s\n"
+      "links:\n  - {from: a, to: a, gbit: 40, latency_us: 10}\nssh:\n  s:\n    port: 1\n");
+}
+
+TEST(Yaml, LinksThatSayLittleHaveNominalValues) {
+  const Cluster c = cluster_from_yaml(R"(
+nodes:
+  - {address: a, network_bandwidth: 2}
+  - {address: b, network_bandwidth: 5}
+links:
+  - {from: a, to: b}
+  - {from: b, to: a, latency_us: 0}
+  - {from: b, to: b}
+)",
+                                      "c.yml");
+  ASSERT_EQ(c.links.size(), 3u);
+  EXPECT_DOUBLE_EQ(c.links[0].gbit, 2);
+  EXPECT_DOUBLE_EQ(c.links[0].latency_s, 100e-6);
+  EXPECT_DOUBLE_EQ(c.links[1].latency_s, 0);
+  EXPECT_DOUBLE_EQ(c.links[2].gbit, 40);
+  EXPECT_DOUBLE_EQ(c.links[2].latency_s, 20e-6);
+}
+
+TEST(Yaml, NumbersAreTakenUpToTheirLimits) {
+  const auto host = [](const std::string& fields) {
+    return cluster_from_yaml("nodes: [{address: a, " + fields + "}]", "c.yml").hosts[0];
+  };
+  EXPECT_EQ(host("memory_gib: 0, price_per_hour: 0").workers, 1);
+  EXPECT_EQ(host("cpus: 0, gpus: 0").workers, 1);
+  EXPECT_EQ(host("cpus: 1024").cpus, 1024);
+  EXPECT_EQ(host("gpus: 3").workers, 3);
+  EXPECT_EQ(host("gpus: 3, workers: 1").workers, 1);
+  EXPECT_EQ(host("cpus: [0, 1048576]").cpus, 2);
+  EXPECT_FALSE(host("chief: false").chief);
+  EXPECT_TRUE(host("chief: true").chief);
+  std::string list = "0";
+  for (int i = 1; i < 1024; ++i) list += ", 0";
+  EXPECT_EQ(host("cpus: [" + list + "]").cpus, 1024);
+  const auto error = [](const std::string& fields) { return error_of("nodes:\n- address: a\n  " + fields); };
+  EXPECT_EQ(error("cpus: [" + list + ", 0]"), "c.yml:3: cpus lists 1025 devices, allowed: up to 1024");
+  EXPECT_EQ(error("cpus: 1025"), "c.yml:3: cpus is \"1025\", allowed: 0 to 1024");
+  EXPECT_EQ(error("cpus: -1"), "c.yml:3: cpus is \"-1\", allowed: 0 to 1024");
+  EXPECT_EQ(error("gpus: [0, x]"), "c.yml:3: gpus is \"x\", allowed: 0 to 1048576");
+  EXPECT_EQ(error("gpus: [-1]"), "c.yml:3: gpus is \"-1\", allowed: 0 to 1048576");
+  EXPECT_EQ(error("gpus: [[0]]"), "c.yml:3: gpus is \"?\", allowed: 0 to 1048576");
+  EXPECT_EQ(error("price_per_hour: -1"), "c.yml:3: price_per_hour is \"-1\", allowed: a number, 0 or more");
+  EXPECT_EQ(error("memory_gib: inf"), "c.yml:3: memory_gib is \"inf\", allowed: a number, 0 or more");
+  EXPECT_EQ(error("speed: 0"), "c.yml:3: speed is \"0\", allowed: a number above 0");
+  EXPECT_EQ(error("speed: 1 GHz"), "c.yml:3: speed is \"1 GHz\", allowed: a number, 0 or more");
+  EXPECT_EQ(error("role: [a]"), "c.yml:3: role must be one value");
+  const auto port = [](const std::string& number) {
+    return cluster_from_yaml("nodes: [{address: a}]\nssh: {c: {port: " + number + "}}", "c.yml")
+        .ssh.at("c")
+        .port;
+  };
+  EXPECT_EQ(port("1"), 1);
+  EXPECT_EQ(port("65535"), 65535);
+  EXPECT_THROW(port("0"), InputError);
+  EXPECT_THROW(port("65536"), InputError);
+}
+
+TEST(Yaml, ErrorsGiveLineAndColumn) {
+  EXPECT_THAT(error_of("nodes: [{address: a}]\nlinks: [\n  {from: a, to: a, gbit: 0}]"),
+              HasSubstr("c.yml:3: gbit is \"0\""));
+  EXPECT_THAT(error_of("nodes:\n- {address: a}\n- 3\n"), HasSubstr("c.yml:3: a node must be a mapping"));
+  EXPECT_THAT(error_of("nodes: [{address: a}]\nssh: 3"),
+              HasSubstr("c.yml:2: ssh must be a mapping of names"));
+  EXPECT_THAT(error_of("nodes: [{address: a}]\nssh: {c: {shared_envs: 3}}"), HasSubstr("must be a mapping"));
+  EXPECT_THAT(error_of("nodes: [{address: a}]\nssh: {c: {shared_envs: {N: [1]}}}"),
+              HasSubstr("must have one value"));
+  EXPECT_THAT(error_of("nodes: [{address: a}]\nlinks: 3"), HasSubstr("c.yml:2: links must be a list"));
+  EXPECT_THAT(error_of("a: b: c"), HasSubstr("c.yml:1:5: malformed YAML"));
+}
+
+TEST(Yaml, TheChiefGoesFirstAndTheOthersKeepTheirOrder) {
+  const Cluster c = cluster_from_yaml(
+      "nodes: [{address: a}, {address: b}, {address: c, chief: true}, {address: d}]", "c.yml");
+  std::string order;
+  for (const Host& host : c.hosts) order += host.address;
+  EXPECT_EQ(order, "cabd");
+}
+
 TEST(Yaml, AProbedClusterOfManyHostsIsSentInTheEnvironment) {
   EXPECT_FALSE(from_environment());
   Cluster c;
@@ -161,6 +265,19 @@ TEST(Yaml, AProbedClusterOfManyHostsIsSentInTheEnvironment) {
   ASSERT_TRUE(back);
   EXPECT_EQ(back->name, c.name);
   EXPECT_EQ(to_yaml(*back), to_yaml(c));
+}
+
+TEST(Yaml, AClusterThatIsTooLargeForTheEnvironmentIsRefused) {
+  Cluster c = parse("lab:2x1gbit");
+  const size_t bare = to_yaml(c).size();
+  c.name += std::string(900'000 - bare, 'x');
+  const auto variables = to_environment(c);
+  EXPECT_EQ(variables.size(), 9u);
+  size_t sum = 0;
+  for (const auto& variable : variables) sum += variable.size() - variable.find('=') - 1;
+  EXPECT_EQ(sum, 900'000u);
+  c.name += 'x';
+  EXPECT_THROW(to_environment(c), InputError);
 }
 
 TEST(Yaml, UnknownFieldsNameLineAndAllowedOnes) {

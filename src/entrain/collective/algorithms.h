@@ -35,7 +35,7 @@ Schedule hierarchical(const std::vector<std::vector<int>>& groups, int world);
 // worker (a host that only serves). Sums in the order of `workers`, so the result is the same each time.
 Schedule rooted(const std::vector<int>& workers, int root, int world);
 
-// The same with a proxy a host: the ranks of a group first sum at the group's first rank, so
+// The same with one proxy per host: the ranks of a group first sum at the group's first rank, so
 // that only one copy leaves and enters each host.
 Schedule rooted_by_group(const std::vector<std::vector<int>>& groups, int root, int world);
 

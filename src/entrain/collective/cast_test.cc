@@ -7,6 +7,7 @@
 #include <limits>
 #include <random>
 
+#include "entrain/base/log.h"
 #include "entrain/collective/algorithms.h"
 #include "entrain/collective/executor.h"
 #include "entrain/collective/half.h"
@@ -63,6 +64,46 @@ TEST_P(Cast, KernelsAgreeWithTheBits) {
   }
 }
 
+// A message is many variables; whoever's memory is behind them stays as it is.
+TEST_P(Cast, PiecesAreOneMessageAndNothingBehindThemIsTouched) {
+  const Type wire = GetParam();
+  for (const size_t n : {size_t{1}, size_t{8}, size_t{19}}) {
+    const std::vector<float> before = awkward(40);
+    std::vector<float> whole(before.begin(), before.begin() + static_cast<std::ptrdiff_t>(n + 5)),
+        one = before, other = before;
+    std::vector<uint16_t> expected(n + 5), out(40, 7);
+    encode(wire, {bytes_of(whole)}, bytes_of(expected).data());
+    const auto first = bytes_of(one).first(4 * n), second = bytes_of(other).subspan(4 * n, 20);
+    encode(wire, {first, {}, second}, bytes_of(out).data());
+    expected.resize(40, 7);
+    EXPECT_EQ(out, expected);
+    EXPECT_TRUE(std::equal(one.begin() + static_cast<std::ptrdiff_t>(n), one.end(),
+                           before.begin() + static_cast<std::ptrdiff_t>(n)));
+    EXPECT_TRUE(std::equal(other.begin() + static_cast<std::ptrdiff_t>(n) + 5, other.end(),
+                           before.begin() + static_cast<std::ptrdiff_t>(n) + 5));
+
+    std::vector<float> a(n + 1, 9), b(6, 9);
+    const auto halves = std::as_bytes(std::span(out)).first(2 * (n + 5));
+    const std::vector<transport::Bytes> pieces = {bytes_of(a).first(4 * n), bytes_of(b).first(20)};
+    decode(wire, halves, pieces);
+    for (size_t i = 0; i < n; ++i) EXPECT_EQ(a[i], up(wire, out[i]));
+    for (size_t i = 0; i < 5; ++i) EXPECT_EQ(b[i], up(wire, out[n + i]));
+    a.assign(n + 1, 9), b.assign(6, 9);
+    decode_add(wire, halves, pieces);
+    for (size_t i = 0; i < n; ++i) EXPECT_EQ(a[i], 9 + up(wire, out[i]));
+    for (size_t i = 0; i < 5; ++i) EXPECT_EQ(b[i], 9 + up(wire, out[n + i]));
+    EXPECT_EQ(a[n], 9);
+    EXPECT_EQ(b[5], 9);
+
+    std::vector<float> values(n + 1, 1.001f), errors(n + 1, 1e-4f);
+    feed_back(wire, bytes_of(values).first(4 * n), bytes_of(errors).first(4 * n));
+    for (size_t i = 0; i < n; ++i) EXPECT_EQ(values[i], up(wire, down(wire, 1.001f + 1e-4f))) << i;
+    for (size_t i = 0; i < n; ++i) EXPECT_EQ(errors[i], 1.001f + 1e-4f - values[i]) << i;
+    EXPECT_EQ(values[n], 1.001f);
+    EXPECT_EQ(errors[n], 1e-4f);
+  }
+}
+
 // A gradient of 1e6 became infinity, and one step later all parameters were NaN.
 TEST(CastToFloat16, CutsFiniteValuesAndKeepsWhatIsNotFinite) {
   for (const size_t n : {3, 8, 8 + 3, 64}) {  // in whole vectors and after them
@@ -111,8 +152,10 @@ TEST_P(Cast, ErrorFeedbackForgetsWhatIsNotFinite) {
   }
 }
 
-TEST(CastToFloat16, WhatWasCutIsCounted) {
+TEST(CastToFloat16, WhatWasCutIsCountedAndSaidOnce) {
   const uint64_t before = saturated_values();
+  init_logging(-1);
+  ::testing::internal::CaptureStderr();
   run_ranks(2, [&](int rank, Transport& transport) {
     std::vector<float> data(100, 1.0f);
     data[99] = rank == 1 ? 1e6f : 100.0f;
@@ -124,6 +167,12 @@ TEST(CastToFloat16, WhatWasCutIsCounted) {
     EXPECT_EQ(data[0], 2);
   });
   EXPECT_EQ(saturated_values() - before, 1u + 1u) << "what rank 1 sent, and its sum with rank 0's 100";
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  const size_t at = said.find("beyond the range of float16");
+  EXPECT_EQ(at == std::string::npos, before > 0) << said;
+  EXPECT_EQ(said.find("beyond the range of float16", at == std::string::npos ? at : at + 1),
+            std::string::npos)
+      << said;
 }
 
 TEST_P(Cast, ErrorFeedbackLosesNothing) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <tuple>
 
 #include "entrain/collective/algorithms.h"
 #include "support/ranks.h"
@@ -66,6 +67,8 @@ TEST(Executor, CutsOneChunkIntoQuartersThatAreWorthAMessage) {
   EXPECT_EQ(segment_size((512 << 10) + 4, 1) % 64, 0u);
   EXPECT_EQ(segment_size(100 << 20, 1), 512u << 10);
   EXPECT_EQ(segment_size(512 << 10, 4), 512u << 10);
+  EXPECT_EQ(segment_size(512 << 10, 2), 512u << 10);
+  EXPECT_EQ(segment_size((512 << 10) + 4, 1), (128u << 10) + 64);
 }
 
 TEST(Executor, RingInAnyOrder) { expect_sum(ring({2, 0, 3, 1}, 4), 4, 777, 256); }
@@ -118,6 +121,25 @@ TEST(Executor, ManyRunsAtOnceOnOneLoop) {
   });
 }
 
+// What an error names when nothing comes.
+TEST(Executor, KnowsWhomItWaitsFor) {
+  run_ranks(3, [](int rank, Transport& transport) {
+    const Program program = compile(rooted({0, 1, 2}, 0, 3), rank);
+    std::vector<float> data(100, 1.0f);
+    EventLoop loop;
+    bool done = false;
+    const auto run =
+        std::make_shared<collective::Run>(program, Buffer({bytes_of(data)}), RunOptions{}, transport, loop,
+                                          [&](std::exception_ptr) { done = true; });
+    EXPECT_EQ(run->waiting_for(), rank == 0 ? 1 : 0);
+    EXPECT_TRUE(run->settled());
+    loop.post([&] { run->start(); });
+    while (!done) loop.run_some(Deadline::never());
+    EXPECT_EQ(run->waiting_for(), -1);
+    EXPECT_EQ(data, std::vector<float>(100, 3.0f));
+  });
+}
+
 TEST(Executor, RanksThatDisagreeOnTheSizeFailOnBothSides) {
   run_ranks(2, [](int rank, Transport& transport) {
     std::vector<float> data(rank == 0 ? 1000 : 1004, 1.0f);
@@ -142,6 +164,20 @@ TEST(Reduce, HalfTypesRoundToNearest) {
   EXPECT_EQ(fp16, (std::vector<uint16_t>{0x4000, 0x7c00, 0x0002, 0x0000}));
 }
 
+TEST(Reduce, LeavesWhatIsBehindAPiece) {
+  const auto check = [](Type type, auto one, auto two) {
+    std::vector a(4, one), b(3, one);
+    std::vector from(5, one);
+    add(type, {bytes_of(a).first(3 * sizeof one), bytes_of(b).first(2 * sizeof one)}, bytes_of(from));
+    EXPECT_EQ(a, (std::vector{two, two, two, one}));
+    EXPECT_EQ(b, (std::vector{two, two, one}));
+  };
+  check(Type::kFloat32, 1.0f, 2.0f);
+  check(Type::kFloat64, 1.0, 2.0);
+  check(Type::kFloat16, uint16_t{0x3c00}, uint16_t{0x4000});
+  check(Type::kBFloat16, uint16_t{0x3f80}, uint16_t{0x4000});
+}
+
 TEST(Buffer, SlicesAcrossPieces) {
   std::vector<float> a(2), b(3);
   const Buffer buffer({bytes_of(a), bytes_of(b)});
@@ -152,6 +188,29 @@ TEST(Buffer, SlicesAcrossPieces) {
   EXPECT_EQ(pieces[1].size(), 8u);
   EXPECT_EQ(pieces[1].data(), reinterpret_cast<std::byte*>(b.data()));
   EXPECT_TRUE(buffer.slice(20, 20).empty());
+  EXPECT_TRUE(buffer.slice(8, 8).empty());
+  ASSERT_EQ(buffer.slice(8, 12).size(), 1u);  // the first of the second piece
+  EXPECT_EQ(buffer.slice(8, 12)[0].data(), reinterpret_cast<std::byte*>(b.data()));
+  EXPECT_TRUE(Buffer(std::vector<transport::Bytes>{}).slice(0, 0).empty());
+}
+
+TEST(Program, IsTheRanksPartInTheSchedulesOrder) {
+  using Kind = Program::Kind;
+  const auto part = [](const Schedule& schedule, int rank, int chunk) {
+    std::vector<std::tuple<Kind, int, int>> events;
+    const Program program = compile(schedule, rank);
+    for (const auto& e : program.chunks[chunk]) events.emplace_back(e.kind, e.peer, e.number);
+    return events;
+  };
+  using Events = std::vector<std::tuple<Kind, int, int>>;
+  const Schedule s = direct({0, 1, 2}, 3);
+  EXPECT_EQ(part(s, 0, 0),
+            (Events{{Kind::kAdd, 2, 0}, {Kind::kAdd, 1, 0}, {Kind::kSend, 1, 1}, {Kind::kSend, 2, 1}}));
+  EXPECT_EQ(part(s, 0, 1), (Events{{Kind::kSend, 1, 0}, {Kind::kCopy, 1, 1}}));
+  // Within a round a rank sends what it had before.
+  const Schedule swap{"swap", 2, 1, {{0, 1, 0, 0, true}, {0, 0, 1, 0, true}}};
+  EXPECT_EQ(part(swap, 0, 0), (Events{{Kind::kSend, 1, 0}, {Kind::kAdd, 1, 0}}));
+  EXPECT_EQ(part(swap, 1, 0), (Events{{Kind::kSend, 0, 0}, {Kind::kAdd, 0, 0}}));
 }
 
 // A ring of 256 has 130,560 transfers, and a tag 16 bits for one: they are numbered by pair of ranks.

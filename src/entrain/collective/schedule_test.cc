@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -93,6 +94,94 @@ TEST(Ring, IsAsDrawn) {
   EXPECT_EQ(s.transfers, drawn);
 }
 
+// Three ranks own a chunk each, whose sums are ordered by round.
+TEST(Direct, GoesToTheOwnerAndBack) {
+  const Schedule s = direct({0, 1, 2}, 3);
+  const std::vector<Transfer> expected = {{0, 0, 1, 1, true},  {0, 1, 2, 2, true},  {0, 2, 0, 0, true},
+                                          {1, 0, 2, 2, true},  {1, 1, 0, 0, true},  {1, 2, 1, 1, true},
+                                          {2, 0, 1, 0, false}, {2, 1, 2, 1, false}, {2, 2, 0, 2, false},
+                                          {2, 0, 2, 0, false}, {2, 1, 0, 1, false}, {2, 2, 1, 2, false}};
+  EXPECT_EQ(s.transfers, expected);
+}
+
+// The picture in tree.cc, without its last node.
+TEST(Tree, IsAsDrawn) {
+  const Schedule s = tree({0, 1, 2, 3, 4, 5}, 6);
+  const std::vector<Transfer> drawn = {{0, 3, 1, 0, true},  {0, 5, 2, 0, true},  {1, 4, 1, 0, true},
+                                       {2, 1, 0, 0, true},  {3, 2, 0, 0, true},  {4, 0, 1, 0, false},
+                                       {4, 0, 2, 0, false}, {5, 1, 3, 0, false}, {5, 1, 4, 0, false},
+                                       {5, 2, 5, 0, false}};
+  EXPECT_EQ(s.transfers, drawn);
+}
+
+TEST(Broadcast, GoesDownABinomialTree) {
+  const Schedule s = broadcast({3, 1, 0, 2, 4, 5}, 6);
+  const std::vector<Transfer> expected = {{0, 3, 1, 0, false},
+                                          {1, 3, 0, 0, false},
+                                          {1, 1, 2, 0, false},
+                                          {2, 3, 4, 0, false},
+                                          {2, 1, 5, 0, false}};
+  EXPECT_EQ(s.transfers, expected);
+}
+
+// The picture in halving_doubling.cc: chunks that each rank still holds.
+TEST(HalvingDoubling, SendsTheOtherHalf) {
+  std::map<std::pair<int, int>, std::set<int>> sent;  // by the order of its round and the sender
+  std::map<int, int> order;
+  const Schedule s = halving_doubling({0, 1, 2, 3}, 4);
+  for (const Transfer& t : s.transfers) order.emplace(t.round, static_cast<int>(order.size()));
+  for (const Transfer& t : s.transfers) {
+    const int round = order.at(t.round);
+    sent[{round, t.from}].insert(t.chunk);
+    EXPECT_EQ(t.to, t.from ^ (round == 0 || round == 3 ? 2 : 1));
+    EXPECT_EQ(t.reduce, round < 2);
+  }
+  const std::set<int> halves[] = {{0, 1}, {2, 3}};
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ((sent[{0, rank}]), halves[rank < 2 ? 1 : 0]);
+    EXPECT_EQ((sent[{1, rank}]), std::set<int>{rank ^ 1});
+    EXPECT_EQ((sent[{2, rank}]), std::set<int>{rank});
+    EXPECT_EQ((sent[{3, rank}]), halves[rank < 2 ? 0 : 1]);
+  }
+}
+
+TEST(HalvingDoubling, RanksBeyondAPowerOfTwoFoldIntoAPartner) {
+  const int64_t b = 4 * 840;
+  const auto t = traffic(halving_doubling(iota(5), 5), 840, 4);
+  EXPECT_EQ(t[4].sent, b);
+  EXPECT_EQ(t[4].received, b);
+  EXPECT_EQ(t[0].sent, b + 6 * b / 4);
+  EXPECT_EQ(t[0].received, b + 6 * b / 4);
+  for (int rank = 1; rank < 4; ++rank) EXPECT_EQ(t[rank].sent, 6 * b / 4);
+}
+
+// Of two hosts: their ranks sum at the first of each in turn, which speak for them.
+TEST(Hierarchical, OnlyTheFirstRanksSpeakToOtherHosts) {
+  const Schedule s = hierarchical({{0, 1, 2}, {3}}, 4);
+  const std::vector<Transfer> expected = {{0, 1, 0, 0, true},  {0, 1, 0, 1, true},  {1, 2, 0, 0, true},
+                                          {1, 2, 0, 1, true},  {2, 0, 3, 0, true},  {2, 3, 0, 1, true},
+                                          {3, 0, 3, 1, false}, {3, 3, 0, 0, false}, {4, 0, 1, 0, false},
+                                          {4, 0, 1, 1, false}, {5, 0, 2, 0, false}, {5, 0, 2, 1, false}};
+  EXPECT_EQ(s.transfers, expected);
+}
+
+TEST(Rooted, SumsInTheOrderOfTheWorkers) {
+  const std::vector<Transfer> expected = {
+      {0, 2, 1, 0, true}, {1, 0, 1, 0, true}, {2, 1, 2, 0, false}, {2, 1, 0, 0, false}};
+  EXPECT_EQ(rooted({2, 1, 0}, 1, 3).transfers, expected);
+  // A server takes the first push as it is, whatever its memory holds.
+  const std::vector<Transfer> apart = {
+      {0, 0, 2, 0, false}, {1, 1, 2, 0, true}, {2, 2, 0, 0, false}, {2, 2, 1, 0, false}};
+  EXPECT_EQ(rooted({0, 1}, 2, 3).transfers, apart);
+}
+
+TEST(Rooted, HostsSumBeforeTheyPush) {
+  const std::vector<Transfer> expected = {{0, 1, 0, 0, true},  {0, 3, 4, 0, true},  {1, 2, 4, 0, true},
+                                          {2, 0, 4, 0, true},  {3, 4, 0, 0, false}, {4, 0, 1, 0, false},
+                                          {4, 4, 3, 0, false}, {4, 4, 2, 0, false}};
+  EXPECT_EQ(rooted_by_group({{0, 1}, {3, 2, 4}}, 4, 5).transfers, expected);
+}
+
 TEST(Rooted, ServerThatDoesNotTrainAddsNothing) {
   const Schedule s = rooted({0, 1, 2}, 3, 4);
   const auto state = run(s, {0, 1, 2});
@@ -122,6 +211,25 @@ TEST(Traffic, IsAsTheTableSays) {
     EXPECT_EQ(traffic(rooted(iota(n), 0, n), 840, 4)[0].sent, (n - 1) * b);
     EXPECT_EQ(traffic(ring_reduce_scatter(iota(n), n), 840, 4)[0].sent, (n - 1) * b / n);
   }
+}
+
+// The table in algorithms.h: rounds in which somebody sends.
+TEST(Rounds, AreAsTheTableSays) {
+  const auto used = [](const Schedule& s) {
+    std::set<int> rounds;
+    for (const Transfer& t : s.transfers) rounds.insert(t.round);
+    EXPECT_LE(rounds.size(), static_cast<size_t>(s.rounds())) << s.name;
+    return static_cast<int>(rounds.size());
+  };
+  for (const auto& [n, log] : {std::pair(2, 1), {4, 2}, {8, 3}, {16, 4}}) {
+    EXPECT_EQ(used(ring(iota(n), n)), 2 * (n - 1));
+    EXPECT_EQ(used(halving_doubling(iota(n), n)), 2 * log);
+    EXPECT_EQ(used(rooted(iota(n), 0, n)), n);
+    EXPECT_EQ(used(ring_reduce_scatter(iota(n), n)), n - 1);
+    EXPECT_EQ(used(ring_all_gather(iota(n), n)), n - 1);
+    EXPECT_EQ(used(broadcast(iota(n), n)), log);
+  }
+  EXPECT_EQ(used(hierarchical(in_groups(12, 3), 12)), 2 * 3 + 2 * 2);
 }
 
 TEST(RingHalves, ReduceScatterThenAllGatherIsAllReduce) {

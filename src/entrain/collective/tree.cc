@@ -15,8 +15,8 @@ Schedule tree(const std::vector<int>& ranks, int world) {
   Schedule s{"tree", world, 1, {}};
   const auto level = [](int i) { return static_cast<int>(std::bit_width(static_cast<unsigned>(i + 1))) - 1; };
   const int depth = level(n - 1);
-  // Two rounds a level: the left child's sum is added before the right one's, so that sums are the same each
-  // time.
+  // Two rounds per level: the left child's sum is added before the right one's, so that sums are the same
+  // each time.
   for (int l = depth; l >= 1; --l) {
     for (int side = 0; side < 2; ++side) {
       for (int i = 1; i < n; ++i) {

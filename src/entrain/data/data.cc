@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
+#include "entrain/data/example_seed.h"
 #include "entrain/data/image_data.h"
 #include "entrain/data/readers.h"
 #include "entrain/data/tensor_data.h"
@@ -17,31 +19,44 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A few batches made once and gone through in turn: step s has batch s % kPool. Each worker has its own, so
-// that all workers together see kPool large batches. Tested with batches that nobody trains on.
+// A few updates' examples made once, as somebody wants them, and gone through in turn: step s has those of
+// s % kPool. Tested with examples that nobody trains on. `model` outlives it.
 class SyntheticData final : public Data {
  public:
-  SyntheticData(const models::Model& model, const DataOptions& options) {
-    fill(training_, model, options, options.seed * 1'000'003 + static_cast<uint64_t>(options.worker));
-    fill(test_, model, options, options.seed * 1'000'003 + 999'983);
+  SyntheticData(const models::Model& model, const DataOptions& options) : model_(model), options_(options) {
+    const int64_t count = std::min<int64_t>(kTestBatch, options.examples);
+    for (int64_t i = 0; i < kPool; ++i) test_.push_back(made(i, kTested, count));
   }
-  models::Batch training(int64_t step) override { return training_[static_cast<size_t>(step % kPool)]; }
+
+  models::Batch training(int64_t step, int64_t begin, int64_t count) override {
+    auto& made_so_far = pools_[{begin, count}];
+    for (auto i = static_cast<int64_t>(made_so_far.size()); i < kPool; ++i) {
+      made_so_far.push_back(made(i, begin, count));
+    }
+    return made_so_far[static_cast<size_t>(step % kPool)];
+  }
   int64_t steps_per_epoch() const override { return kPool; }
   int64_t test_batches() const override { return kPool; }
   models::Batch test(int64_t index) override { return test_[static_cast<size_t>(index)]; }
 
  private:
   static constexpr int64_t kPool = 4;
+  static constexpr int64_t kTested = int64_t{1} << 40;  // the first example of tests
+  static constexpr int64_t kTestBatch = 64;
 
-  static void fill(std::vector<models::Batch>& batches, const models::Model& model,
-                   const DataOptions& options, uint64_t seed) {
-    auto generator = at::detail::createCPUGenerator(seed);
-    for (int64_t i = 0; i < kPool; ++i) {
-      batches.push_back(model.synthetic(options.batch_size, generator).to(options.device));
+  models::Batch made(int64_t update, int64_t begin, int64_t count) const {
+    std::vector<models::Batch> examples;
+    for (int64_t e = begin; e < begin + count; ++e) {
+      auto generator = at::detail::createCPUGenerator(example_seed(options_.seed, update, e));
+      examples.push_back(model_.synthetic(1, generator));
     }
+    return models::Batch::joined(examples).to(options_.device);
   }
 
-  std::vector<models::Batch> training_, test_;
+  const models::Model& model_;
+  const DataOptions options_;
+  std::map<std::pair<int64_t, int64_t>, std::vector<models::Batch>> pools_;  // by range
+  std::vector<models::Batch> test_;
 };
 
 // "cifar10:/data/x" -> kind and path. A bare folder has the kind of what it holds.

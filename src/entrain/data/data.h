@@ -19,20 +19,20 @@
 namespace entrain::data {
 
 struct DataOptions {
-  int64_t batch_size = 32;  // per worker
+  int64_t examples = 32;  // per update, of all workers together
   uint64_t seed = 0;
-  int worker = 0;  // index of this worker among `workers`
-  int workers = 1;
   bool augment = true;  // images: random crops and flips in training
   torch::Device device = torch::kCPU;
 };
 
-// One worker's view. Batches are functions of (seed, worker, step): a resumed job sees what it would have
-// seen. Each epoch all workers go through all examples together, each through its own share. Not thread-safe.
+// What an update sees follows from the options and its step: a resumed job sees what it would have seen, and
+// who computes which of the examples changes none of them. Each epoch goes through all examples once. Not
+// thread-safe.
 class Data {
  public:
   virtual ~Data() = default;
-  virtual models::Batch training(int64_t step) = 0;
+  // Examples [begin, begin + count) of the update that `step` makes.
+  virtual models::Batch training(int64_t step, int64_t begin, int64_t count) = 0;
   virtual int64_t steps_per_epoch() const = 0;
   // The held-out examples, in order and unchanged; the last batch may be smaller. 0: there are none.
   virtual int64_t test_batches() const = 0;

@@ -30,9 +30,9 @@ std::string cifar10(int count) {
   return content;
 }
 
-std::string refusal(const std::string& spec, const std::string& model, int64_t batch_size = 2) {
+std::string refusal(const std::string& spec, const std::string& model, int64_t examples = 2) {
   DataOptions options;
-  options.batch_size = batch_size;
+  options.examples = examples;
   try {
     open_data(spec, *models::make_model(model, 0), options);
   } catch (const InputError& e) {
@@ -44,10 +44,10 @@ std::string refusal(const std::string& spec, const std::string& model, int64_t b
 TEST(Shares, AnEpochShowsEachExampleOnceAmongTheWorkers) {
   std::multiset<int64_t> seen;
   for (int worker = 0; worker < 3; ++worker) {
-    Shares shares(24, 4, worker, 3, 7);
+    Shares shares(24, 12, 7);
     ASSERT_EQ(shares.steps_per_epoch(), 2);
     for (int64_t step = 2; step < 4; ++step) {  // the second epoch
-      const auto batch = shares.at(step);
+      const auto batch = shares.at(step, worker * 4, 4);
       for (int64_t i = 0; i < 4; ++i) seen.insert(batch[i].item<int64_t>());
     }
   }
@@ -62,12 +62,13 @@ TEST(Data, Cifar10IsReadAndCroppedToTheModel) {
   write(dir.path() / "test_batch.bin", cifar10(7));
   const auto model = models::make_model("cnn7-small", 0);
   DataOptions options;
-  options.batch_size = 8;
+  options.examples = 8;
   const auto data = open_data(dir.path().string(), *model, options);
   EXPECT_EQ(data->steps_per_epoch(), 5);
-  const auto batch = data->training(3);
+  const auto batch = data->training(3, 0, 8);
   EXPECT_EQ(batch.input.sizes().vec(), (std::vector<int64_t>{8, 3, 28, 28}));
-  EXPECT_TRUE(torch::equal(batch.input, data->training(3).input)) << "a batch is a function of its step";
+  EXPECT_TRUE(torch::equal(batch.input, data->training(3, 0, 8).input))
+      << "a batch is a function of its step";
   // An image is one colour here, so whatever crop it is still tells its label.
   for (int64_t i = 0; i < 8; ++i) {
     EXPECT_FLOAT_EQ(batch.input[i].min().item<float>(), batch.input[i].max().item<float>());
@@ -75,6 +76,31 @@ TEST(Data, Cifar10IsReadAndCroppedToTheModel) {
   EXPECT_EQ(data->test_batches(), 1);
   EXPECT_EQ(data->test(0).target.sizes().vec(), std::vector<int64_t>{7});
   EXPECT_GT(model->loss(data->test(0)).item<double>(), 0);
+}
+
+// Who asks decides nothing: any cut of an update has the examples that the whole has, crops included.
+void expect_same_however_cut(Data& data) {
+  const auto whole = data.training(1, 0, 10);
+  EXPECT_EQ(whole.size(), 10);
+  std::vector<models::Batch> parts;
+  for (const auto& [begin, count] : {std::pair{0, 3}, std::pair{3, 6}, std::pair{9, 1}}) {
+    parts.push_back(data.training(1, begin, count));
+  }
+  const auto joined = models::Batch::joined(parts);
+  EXPECT_TRUE(torch::equal(joined.input, whole.input));
+  EXPECT_TRUE(torch::equal(joined.target, whole.target));
+  EXPECT_FALSE(torch::equal(data.training(2, 0, 10).input, whole.input));
+}
+
+TEST(Data, AnUpdateHasTheSameExamplesHoweverItIsCut) {
+  const test::TempDir dir;
+  write(dir.path() / "data_batch_1.bin", cifar10(40));
+  write(dir.path() / "test_batch.bin", cifar10(7));
+  const auto model = models::make_model("cnn7-small", 0);
+  DataOptions options;
+  options.examples = 10;
+  expect_same_however_cut(*open_data(dir.path().string(), *model, options));
+  expect_same_however_cut(*open_data("", *model, options));
 }
 
 TEST(Data, IdxImagesOfOneChannelFeedAColourModel) {
@@ -87,10 +113,10 @@ TEST(Data, IdxImagesOfOneChannelFeedAColourModel) {
           std::string("\0\0\x08\x01\0\0\0\x04\0\1\2\3", 12));
   }
   DataOptions options;
-  options.batch_size = 4;
+  options.examples = 4;
   const auto data =
       open_data(fmt::format("idx:{}", dir.path().string()), *models::make_model("cnn7-small", 0), options);
-  EXPECT_EQ(data->training(0).input.sizes().vec(), (std::vector<int64_t>{4, 3, 28, 28}));
+  EXPECT_EQ(data->training(0, 0, 4).input.sizes().vec(), (std::vector<int64_t>{4, 3, 28, 28}));
 }
 
 TEST(Data, TextBecomesTheCommonestWords) {
@@ -106,10 +132,10 @@ TEST(Data, TheNextWordIsTheTarget) {
   for (int i = 0; i < 400; ++i) text += fmt::format("w{}{}", i % 50, i % 10 == 9 ? "\n" : " ");
   write(dir.path() / "some.txt", text);
   DataOptions options;
-  options.batch_size = 2;
+  options.examples = 2;
   const auto data = open_data(fmt::format("text:{}", (dir.path() / "some.txt").string()),
                               *models::make_model("lstm-small", 0), options);
-  const auto batch = data->training(0);
+  const auto batch = data->training(0, 0, 2);
   EXPECT_TRUE(torch::equal(batch.input.narrow(1, 1, batch.input.size(1) - 1),
                            batch.target.narrow(1, 0, batch.target.size(1) - 1)));
 }
@@ -123,7 +149,7 @@ TEST(Data, WhatDoesNotFitIsRefusedInOneLine) {
   EXPECT_NE(refusal(dir.path().string(), "cnn7-small").find("allowed: a multiple of 3073"),
             std::string::npos);
   write(dir.path() / "data_batch_1.bin", cifar10(5));
-  EXPECT_NE(refusal(dir.path().string(), "cnn7-small", 6).find("fewer than one batch of 6"),
+  EXPECT_NE(refusal(dir.path().string(), "cnn7-small", 6).find("fewer than the 6 of one update"),
             std::string::npos);
   EXPECT_NE(refusal(dir.path().string(), "lstm-small").find("holds images"), std::string::npos);
   EXPECT_NE(refusal("text:/nowhere/at.txt", "lstm-small").find("/nowhere/at.txt"), std::string::npos);
@@ -157,16 +183,16 @@ TEST(Data, TensorsOfTheUsersOwnAreReadByTheModelsNames) {
   write(dir.path() / "test_y.npy", npy("|u1", "(3,)", "abc"));
   const auto model = models::make_model("cnn7-small", 0);  // any whose parameters are float
   DataOptions options;
-  options.batch_size = 2;
+  options.examples = 2;
   const auto data = open_data(dir.path().string(), *model, options);
   EXPECT_EQ(data->steps_per_epoch(), 3);
-  const auto batch = data->training(1);
+  const auto batch = data->training(1, 0, 2);
   EXPECT_EQ(batch.input.scalar_type(), torch::kFloat32);
   for (int64_t i = 0; i < 2; ++i) {
     EXPECT_EQ(batch.input[i][0].item<double>(), 2 * batch.target[i].item<double>()) << "rows stay together";
   }
-  EXPECT_EQ(data->test_batches(), 2);
-  EXPECT_EQ(data->test(1).size(), 1);
+  EXPECT_EQ(data->test_batches(), 1);
+  EXPECT_EQ(data->test(0).size(), 3);
 
   tensor_files::write_safetensors(dir.path() / "d.safetensors",
                                   {{}, {{"x", torch::rand({4, 2})}, {"y", torch::ones({4})}}, {}});

@@ -28,27 +28,29 @@ class TensorData final : public Data {
   TensorData(std::vector<torch::Tensor> training, const std::vector<torch::Tensor>& test,
              const DataOptions& options)
       : options_(options),
-        shares_(training[0].size(0), options.batch_size, options.worker, options.workers, options.seed),
+        shares_(training[0].size(0), options.examples, options.seed),
         training_(std::move(training)) {
     if (!test.empty()) test_ = batch_of(test).to(options.device);
   }
 
-  models::Batch training(int64_t step) override {
-    const torch::Tensor which = shares_.at(step);
+  models::Batch training(int64_t step, int64_t begin, int64_t count) override {
+    const torch::Tensor which = shares_.at(step, begin, count);
     std::vector<torch::Tensor> rows;
     for (const auto& tensor : training_) rows.push_back(tensor.index_select(0, which));
     return batch_of(rows).to(options_.device);
   }
   int64_t steps_per_epoch() const override { return shares_.steps_per_epoch(); }
   int64_t test_batches() const override {
-    return test_.input.defined() ? (test_.size() + options_.batch_size - 1) / options_.batch_size : 0;
+    return test_.input.defined() ? (test_.size() + kTestBatch - 1) / kTestBatch : 0;
   }
   models::Batch test(int64_t index) override {
-    const int64_t begin = index * options_.batch_size;
-    return test_.narrow(begin, std::min(options_.batch_size, test_.size() - begin));
+    const int64_t begin = index * kTestBatch;
+    return test_.narrow(begin, std::min(kTestBatch, test_.size() - begin));
   }
 
  private:
+  static constexpr int64_t kTestBatch = 64;
+
   DataOptions options_;
   Shares shares_;
   std::vector<torch::Tensor> training_;
@@ -102,9 +104,9 @@ std::unique_ptr<Data> make_tensor_data(const fs::path& path, const models::Model
                                        const DataOptions& options) {
   const Tensors all = read(path, model.inputs());
   auto training = choose(path, all, "", model);
-  if (training[0].size(0) < options.batch_size * options.workers) {
-    bad_input("`data` {}: {} examples: fewer than one batch of {} for each of {} workers", path.string(),
-              training[0].size(0), options.batch_size, options.workers);
+  if (training[0].size(0) < options.examples) {
+    bad_input("`data` {}: {} examples: fewer than the {} of one update", path.string(), training[0].size(0),
+              options.examples);
   }
   return std::make_unique<TensorData>(std::move(training), choose(path, all, kHeldOut, model), options);
 }

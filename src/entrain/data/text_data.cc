@@ -28,12 +28,12 @@ class TextData final : public Data {
  public:
   TextData(const torch::Tensor& training, const torch::Tensor& test, const DataOptions& options)
       : options_(options),
-        shares_(training.size(0), options.batch_size, options.worker, options.workers, options.seed),
+        shares_(training.size(0), options.examples, options.seed),
         training_(training.to(options.device)),
         test_(test.to(options.device)) {}
 
-  models::Batch training(int64_t step) override {
-    return text_batch(training_.index_select(0, shares_.at(step).to(options_.device)));
+  models::Batch training(int64_t step, int64_t begin, int64_t count) override {
+    return text_batch(training_.index_select(0, shares_.at(step, begin, count).to(options_.device)));
   }
   int64_t steps_per_epoch() const override { return shares_.steps_per_epoch(); }
   int64_t test_batches() const override { return (test_.size(0) + kTestBatch - 1) / kTestBatch; }
@@ -76,9 +76,9 @@ std::unique_ptr<Data> make_text_data(const fs::path& path, const models::Model& 
   const auto [training, test] = read_text(path);
   const Vocabulary vocabulary(training, model.classes());
   const auto rows = rows_of(vocabulary.tokens(training), length, path);
-  if (rows.size(0) < options.batch_size * options.workers) {
-    bad_input("`data` {}: {} rows of {} words: fewer than one batch of {} for each of {} workers",
-              path.string(), rows.size(0), length, options.batch_size, options.workers);
+  if (rows.size(0) < options.examples) {
+    bad_input("`data` {}: {} rows of {} words: fewer than the {} of one update", path.string(), rows.size(0),
+              length, options.examples);
   }
   return std::make_unique<TextData>(rows, rows_of(vocabulary.tokens(test), length, path), options);
 }

@@ -58,7 +58,7 @@ void check_same(const graph::Graph& a, const graph::Graph& b, const std::string&
     return x.name == y.name && x.shape == y.shape && x.dtype == y.dtype && x.sparse == y.sparse;
   };
   if (!std::equal(a.variables.begin(), a.variables.end(), b.variables.begin(), b.variables.end(), same)) {
-    bad_input("model {}: its domains have different variables, and the layout has one graph_item a model",
+    bad_input("model {}: its domains have different variables, and the layout has one graph_item per model",
               folder);
   }
 }

@@ -122,6 +122,7 @@ TEST(AutoDist, PublishedLayoutIsRead) {
   EXPECT_TRUE(embedding.sparse);
   EXPECT_EQ(embedding.rows_per_step, 1024);
   EXPECT_EQ(embedding.ready_order, 1);
+  EXPECT_EQ(domain.graph.variables[1].ready_order, 0);
   EXPECT_THAT(domain.graph.variables[1].shape, ElementsAre(3, 3, 64, 64));
   EXPECT_EQ(domain.graph.variables[1].dtype, "float16");
 
@@ -141,6 +142,90 @@ TEST(AutoDist, WithoutAGraphItemTheStrategiesNameTheVariables) {
   EXPECT_EQ(domain.graph.variables[0].name, "conv/kernel:0");
   EXPECT_THAT(domain.graph.variables[1].shape, ElementsAre(2)) << "room for its two shards";
   EXPECT_TRUE(domain.trials[0].ok());
+}
+
+TEST(AutoDist, ATableIsNotReadMoreThanOnceAStep) {
+  const Folder folder;
+  write(folder / "bert/graph_item", graph_item());
+  write_run(folder / "bert/B", "1", "average: 1\n");
+  ImportOptions options;
+  options.batch_size = 1000;
+  options.sequence = 1000;
+  EXPECT_EQ(import_autodist(folder.path(), options).domains.at(0).graph.variables[0].rows_per_step, 30522);
+  options.sequence = 7;
+  EXPECT_EQ(import_autodist(folder.path(), options).domains.at(0).graph.variables[0].rows_per_step, 7000);
+}
+
+TEST(AutoDist, SizesThatTensorFlowDidNotKnowAreOne) {
+  const Folder folder;
+  pb::GraphDef def;
+  add_node(def, "conv/kernel", "Variable", {-1, 0, 2, 7}, 2);
+  add_node(def, "embedding", "VarHandleOp", {}, 14);
+  pb::GraphItem item;
+  item.mutable_graph_def()->set_value(def.SerializeAsString());
+  (*item.mutable_grad_target_pairs())["g/indices:0;g/values:0"] = "embedding:0";
+  write(folder / "m/graph_item", item.SerializeAsString());
+  write_run(folder / "m/B", "1", "average: 1\n");
+  const graph::Graph g = import_autodist(folder.path()).domains.at(0).graph;
+  ASSERT_EQ(g.variables.size(), 2u);
+  EXPECT_THAT(g.variables[0].shape, ElementsAre(1, 1, 2, 7));
+  EXPECT_EQ(g.variables[0].dtype, "float64");
+  EXPECT_EQ(g.variables[1].dtype, "bfloat16");
+  EXPECT_FALSE(g.variables[1].sparse) << "a number has no rows";
+}
+
+TEST(AutoDist, UnknownVariablesAreAsLargeAsTheirShards) {
+  const Folder folder;
+  strategy::pb::Strategy s;
+  for (const auto& [name, partition] : {std::pair("a", ""), {"b", "1,3"}, {"c", "2,1"}, {"b", "1,2"}}) {
+    auto& node = *s.add_node_config();
+    node.set_var_name(name);
+    node.set_partitioner(partition);
+    const int parts = partition[0] == 0 ? 1 : (partition[0] - '0') * (partition[2] - '0');
+    for (int i = 0; i < parts; ++i) {
+      auto& part = parts == 1 ? node : *node.add_part_config();
+      part.mutable_pssynchronizer()->set_reduction_destination("10.0.0.1:CPU:0");
+      part.mutable_pssynchronizer()->set_sync(true);
+    }
+  }
+  write_run(folder / "m/B", "1", "average: 1\n");
+  write(folder / "m/B/strategies/1", s.SerializeAsString());
+  const graph::Graph g = import_autodist(folder.path()).domains.at(0).graph;
+  ASSERT_EQ(g.variables.size(), 3u);
+  EXPECT_THAT(g.variables[0].shape, ElementsAre(1));
+  EXPECT_THAT(g.variables[1].shape, ElementsAre(1, 3));
+  EXPECT_THAT(g.variables[2].shape, ElementsAre(2));
+  EXPECT_EQ(g.variables[0].ready_order, 2);
+  EXPECT_EQ(g.variables[1].ready_order, 1);
+  EXPECT_EQ(g.variables[2].ready_order, 0);
+}
+
+TEST(AutoDist, OneSpecIsForAllRuns) {
+  const Folder folder;
+  write(folder / "m/B/strategy/1", stored_strategy("1"));
+  write(folder / "m/B/runtimes/1", "average: 1\n");
+  write(folder / "m/B/resource_specs/any.yml", kSpec);
+  EXPECT_EQ(import_autodist(folder.path()).domains.at(0).cluster.workers(), 4);
+  write(folder / "m/B/resource_specs/other.yml", kSpec);  // which of the two?
+  EXPECT_THAT(error_of(folder.path()), HasSubstr("m/B: no resource_spec for run 1"));
+  write(folder / "m/B/resource_spec.yml", "nodes: [{address: 10.0.0.1}, {address: 10.0.0.2}]\n");
+  EXPECT_EQ(import_autodist(folder.path()).domains.at(0).cluster.workers(), 2);
+  write(folder / "m/B/resource_specs/1.yml", kSpec);
+  EXPECT_EQ(import_autodist(folder.path()).domains.at(0).cluster.workers(), 4);
+}
+
+TEST(AutoDist, RunsKeepTheirNumbers) {
+  const Folder folder;
+  for (const char* id : {"07", "12", "7", "9x", "x"}) write_run(folder / "m/B", id, "average: 1\n");
+  write(folder / "m/B/runtime/.hidden", "average: 1\n");
+  write(folder / "m/B/strategies/.hidden", stored_strategy(".hidden"));
+  write_run(folder / "m/.old", "1", "average: 1\n");
+  write(folder / "notes.txt", "");
+  const Dataset dataset = import_autodist(folder.path());
+  ASSERT_EQ(dataset.domains.size(), 1u);
+  std::vector<int> numbers;
+  for (const Trial& trial : dataset.domains[0].trials) numbers.push_back(trial.number);
+  EXPECT_THAT(numbers, ElementsAre(7, 12, 13, 3, 4));
 }
 
 TEST(AutoDist, OlderLayoutAndDifferentSpecsAreRead) {
@@ -203,12 +288,65 @@ TEST(AutoDist, WhatIsExportedComesBack) {
   EXPECT_THROW(export_autodist(dataset, folder / "out"), InputError) << "not over what is there";
 }
 
+// AutoDist wants devices in a list, one chief, and an ssh_config of each node.
+TEST(AutoDist, SpecsAreExportedAsAutoDistWantsThem) {
+  const Folder folder;
+  Domain domain = testing::small_domain("ncf", "lab:2x1gbit");
+  domain.trials.resize(1);
+  domain.trials[0].seconds = {1, 2, 6};
+  const auto spec = [&](const std::string& name) {
+    export_autodist({{domain}}, folder / name);
+    return read_file(folder / name / "ncf/lab:2x1gbit/resource_spec/00000");
+  };
+  for (auto& host : domain.cluster.hosts) host.chief = false;
+  domain.cluster.hosts[0].cpus = 2;
+  domain.cluster.hosts[1].gpus = 1;
+  const std::string first = spec("first");
+  EXPECT_THAT(first, HasSubstr("cpus: [0, 1]"));
+  EXPECT_THAT(first, HasSubstr("gpus: [0]"));
+  EXPECT_LT(first.find("chief: true"), first.find("198.18.0.2"));
+  EXPECT_EQ(first.find("chief", first.find("chief") + 1), std::string::npos);
+  EXPECT_EQ(read_file(folder / "first/ncf/lab:2x1gbit/runtime/00000"),
+            "average: 3\nruntime:\n- 1\n- 2\n- 6\n");
+  domain.cluster.hosts[1].chief = true;
+  const std::string second = spec("second");
+  EXPECT_GT(second.find("chief: true"), second.find("198.18.0.2"));
+  EXPECT_EQ(second.find("chief", second.find("chief") + 1), std::string::npos);
+}
+
+TEST(AutoDist, DomainsOfAModelHaveTheSameVariables) {
+  const Folder folder;
+  const Domain domain = testing::small_domain("ncf", "lab:2x1gbit");
+  const auto refused = [&](void (*change)(graph::Variable&)) {
+    Domain other = testing::small_domain("ncf", "lab:3x1gbit");
+    change(other.graph.variables[1]);
+    try {
+      export_autodist({{domain, other}}, folder / "out");
+    } catch (const InputError& e) {
+      EXPECT_THAT(e.what(), HasSubstr("model ncf: its domains have different variables"));
+      fs::remove_all(folder / "out");
+      return true;
+    }
+    fs::remove_all(folder / "out");
+    return false;
+  };
+  EXPECT_FALSE(refused([](graph::Variable& v) { v.forward_s = 7; }));
+  EXPECT_TRUE(refused([](graph::Variable& v) { v.name = "other"; }));
+  EXPECT_TRUE(refused([](graph::Variable& v) { v.shape = {1}; }));
+  EXPECT_TRUE(refused([](graph::Variable& v) { v.dtype = "float16"; }));
+  EXPECT_TRUE(refused([](graph::Variable& v) { v.sparse = true; }));
+}
+
 TEST(AutoDist, WhatCannotBeReadIsNamed) {
   const Folder folder;
   EXPECT_THAT(error_of(folder / "none"), HasSubstr("none: no such folder"));
   EXPECT_THAT(error_of(folder.path()), HasSubstr("no MODEL/CLUSTER"));
   write_run(folder / "m/B", "7", "average: -1\n");
   EXPECT_THAT(error_of(folder.path()), HasSubstr("m/B/runtime/7: -1 s, allowed: above 0"));
+  write_run(folder / "m/B", "7", "average: 0\n");
+  EXPECT_THAT(error_of(folder.path()), HasSubstr("m/B/runtime/7: 0 s, allowed: above 0"));
+  write_run(folder / "m/B", "7", "runtime: [1, .inf]\n");
+  EXPECT_THAT(error_of(folder.path()), HasSubstr("m/B/runtime/7: inf s, allowed: above 0"));
   write_run(folder / "m/B", "7", "[]\n");
   EXPECT_THAT(error_of(folder.path()), HasSubstr("m/B/runtime/7: fields runtime and average are missing"));
   write_run(folder / "m/B", "7", "average: x\n");
@@ -225,6 +363,8 @@ TEST(AutoDist, WhatCannotBeReadIsNamed) {
 }
 
 TEST(AutoDist, FoldersTakeAnyName) {
+  EXPECT_EQ(autodist::to_folder(".a.b/c%"), "%2Ea.b%2Fc%25");
+  EXPECT_EQ(autodist::from_folder("%2Ea.b%2Fc%25%2"), ".a.b/c%%2");
   for (const char* name : {"lab:4x1gbit", "a/b%c", ".hidden", "%2F", "100%"}) {
     EXPECT_EQ(autodist::from_folder(autodist::to_folder(name)), name);
     EXPECT_EQ(autodist::to_folder(name).find('/'), std::string::npos);

@@ -7,7 +7,7 @@
 
 namespace entrain::dataset {
 
-// A header, then a line a trial: domain,trial,id,origin,status,seconds (of a step; empty when it failed).
+// A header, then one line per trial: domain,trial,id,origin,status,seconds (of a step; empty when it failed).
 // Quoted as RFC 4180 says.
 std::string to_csv(const Dataset& dataset);
 

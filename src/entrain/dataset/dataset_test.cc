@@ -73,6 +73,10 @@ TEST(Dataset, AStepTakesTheMeanOfMostOfThem) {
   EXPECT_EQ(trial.step_s(), 2);
   trial.seconds = {3, 1, 3, 1000, 2};
   EXPECT_NEAR(trial.step_s(), 8.0 / 3, 1e-12) << "a step that hung a while says nothing";
+  trial.seconds = {1, 2, 3, 10};
+  EXPECT_EQ(trial.step_s(), 4) << "of four none is left out";
+  trial.seconds = {100, 1, 2, 3, 4, 5, 6, 7, 8, 0.001};
+  EXPECT_EQ(trial.step_s(), 4.5) << "of ten two at each end";
   trial.status = Status::kDeadline;
   EXPECT_FALSE(trial.ok());
 }
@@ -84,6 +88,7 @@ TEST(Dataset, ARecordOfAHundredPartsTakesAFewKilobytes) {
   trial.strategy = strategy::build("byteps", domain.graph, domain.cluster);
   ASSERT_GT(trial.strategy.variables[0].parts.size(), 90u);
   EXPECT_LT(line_of(domain.name, trial).size(), 10'000u);
+  EXPECT_THAT(line_of(domain.name, trial), HasSubstr("\"node_config\":[{\"var_name\":\"fc.weight\""));
 }
 
 // The shipped data set does not say how its messages were cut.
@@ -128,7 +133,8 @@ TEST(Dataset, FolderJoinsDomainsAndCountsARecordOnce) {
   const Dataset dataset = two_domains();
   save(dataset, folder / "a.jsonl");
   save(dataset, folder / "copy.jsonl.gz");
-  write(folder / "notes.txt", "not a record");
+  write(folder / "notes.txt", "not a record\n");
+  std::filesystem::create_directory(folder / "old.jsonl");
   expect_same(load(folder.path()), dataset);
 
   Dataset other = dataset;
@@ -169,6 +175,50 @@ TEST(Dataset, BadLinesAreNamedByFileAndLine) {
   write(folder / "bad.jsonl", domain + line_of(changed) + "\n");
   EXPECT_THAT(error_of(folder / "bad.jsonl"),
               AllOf(HasSubstr("bad.jsonl:2: "), HasSubstr("other variables")));
+}
+
+TEST(Dataset, ADomainIsTheSameByItsVariablesAndRanks) {
+  const Folder folder;
+  const Domain first = small_domain("ncf", "lab:4x1gbit");
+  const auto joined_with = [&](const Domain& second) {
+    write(folder / "two.jsonl", line_of(first) + "\n" + line_of(second) + "\n");
+    return error_of(folder / "two.jsonl");
+  };
+  Domain again = first;
+  again.graph.variables[0].backward_s = 7;  // profiled again
+  again.cluster.links = {{0, 1, 0.5, 1e-4}};
+  EXPECT_EQ(joined_with(again), "no error");
+  EXPECT_EQ(load(folder / "two.jsonl").domains[0].graph.variables[0].backward_s,
+            first.graph.variables[0].backward_s);
+  again = first;
+  again.graph.variables[1].shape = {1, 2};
+  EXPECT_THAT(joined_with(again), HasSubstr("other variables"));
+  again = first;
+  again.graph.variables[1].name = "other";
+  EXPECT_THAT(joined_with(again), HasSubstr("other variables"));
+  again = first;
+  again.cluster = cluster::parse("lab:3x1gbit");
+  EXPECT_THAT(joined_with(again), HasSubstr("has 3 ranks, before 4"));
+}
+
+TEST(Dataset, TrialsContinueOnlyThoseOfTheSameKind) {
+  const Domain domain = small_domain("ncf", "lab:4x1gbit");
+  const auto error = [&](const Settings& now) -> std::string {
+    try {
+      check_continues(domain, now);
+    } catch (const InputError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  Settings now = domain.settings;
+  now.batch_size = 99;
+  EXPECT_EQ(error(now), "");
+  now.compute = "real";
+  EXPECT_EQ(error(now), "ncf@lab:4x1gbit: its trials are of compute replay, not real");
+  now = domain.settings;
+  now.seed = 8;
+  EXPECT_EQ(error(now), "ncf@lab:4x1gbit: its trials are of `seed` 7, not 8");
 }
 
 TEST(Dataset, UnknownKeysAreLeftAlone) {

@@ -8,8 +8,8 @@ namespace entrain::dataset {
 
 std::string gzip(std::string_view text);
 
-// Takes files of several members too (`cat a.gz b.gz`). Throws InputError "ORIGIN: ..." when the data is no
-// gzip, damaged, or ends early.
+// Takes files of several members too (`cat a.gz b.gz`). Throws InputError "ORIGIN: ..." when the data is not
+// gzip, is damaged, or ends early.
 std::string gunzip(std::string_view bytes, const std::string& origin);
 
 }  // namespace entrain::dataset

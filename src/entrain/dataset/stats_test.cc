@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 #include "entrain/base/error.h"
@@ -73,6 +74,51 @@ TEST(Stats, NoiseIsMeasuredWithinTrialsAndBetweenRepeats) {
   EXPECT_NEAR(noise.within, 0.1, 1e-12) << "the median of 0 and 0.2";
   EXPECT_EQ(noise.repeated, 1u);
   EXPECT_NEAR(noise.between, 0.1, 1e-12);
+}
+
+TEST(Stats, NoiseOfSeveralDomainsIsTheirMedian) {
+  Domain a = many("ncf", 2), b = many("vgg16", 3);
+  for (Domain* d : {&a, &b}) {
+    for (size_t i = 0; i < d->trials.size(); ++i) d->trials[i].strategy = d->trials[0].strategy;
+  }
+  a.trials[0].seconds = {1, 1, 1};
+  a.trials[1].seconds = {3, 3};
+  b.trials[0].seconds = {1, 2, 3};
+  b.trials[1].seconds = {4};
+  b.trials[2].seconds = {6};
+  const Stats s = stats({{a, b}});
+  EXPECT_EQ(s.domains[0].strategies, 1u);
+  EXPECT_EQ(s.domains[0].noise.trials, 1u);
+  EXPECT_DOUBLE_EQ(s.domains[0].noise.between, 1);                     // 1 and 3
+  EXPECT_DOUBLE_EQ(s.domains[0].noise.between_std, std::sqrt(2) / 2);  // around 2
+  EXPECT_DOUBLE_EQ(s.domains[1].noise.within, 0.8);                    // 1.2 to 2.8 around 2
+  EXPECT_DOUBLE_EQ(s.domains[1].noise.between, 1);                     // 2, 4 and 6
+  EXPECT_DOUBLE_EQ(s.domains[1].noise.between_std, 2 / 4.0);
+  EXPECT_EQ(s.noise.trials, 2u);
+  EXPECT_DOUBLE_EQ(s.noise.within, 0.4);
+  EXPECT_EQ(s.noise.repeated, 2u);
+  EXPECT_DOUBLE_EQ(s.noise.between_std, (std::sqrt(2) / 2 + 0.5) / 2);
+  EXPECT_DOUBLE_EQ(*s.domains[1].least_s, 2);
+  EXPECT_DOUBLE_EQ(*s.domains[1].median_s, 4);
+  EXPECT_DOUBLE_EQ(*s.domains[1].largest_s, 6);
+  EXPECT_EQ(s.domains[1].origins.at("builder"), 3u);
+  EXPECT_EQ(s.domains[1].hosts, 4);
+  EXPECT_EQ(s.domains[1].variables, 3);
+}
+
+TEST(Visits, OfOneStrategyThatFailedBeforeAreGood) {
+  Domain domain = many("ncf", 1);
+  domain.trials[0].status = Status::kFailed;
+  domain.trials[0].seconds = {9.0};
+  domain.trials[0].error = "lost";
+  Trial good = many("ncf", 1).trials[0];
+  good.seconds = {1.0, 2.0};
+  domain.trials.push_back(good);
+  const Domain joined = join_visits({{domain}}).domains[0];
+  ASSERT_EQ(joined.trials.size(), 1u);
+  EXPECT_TRUE(joined.trials[0].ok());
+  EXPECT_THAT(joined.trials[0].seconds, ElementsAre(1.0, 2.0));
+  EXPECT_EQ(joined.trials[0].error, "");
 }
 
 TEST(Visits, OfOneStrategyAreOneTrialWithAMedianEach) {
@@ -161,7 +207,47 @@ TEST(Split, HeldOutModelsAndClustersAreOnlyTested) {
   }
 }
 
+// What the others hold is shared in the proportion of training and validation: 70 to 15 of 34 are 28 and 6.
+TEST(Split, WithAHeldOutDomainTheOthersAreNotTested) {
+  const Dataset dataset{{many("ncf", 34), many("vgg16", 10)}};
+  SplitOptions options;
+  options.hold_out_domains = {dataset.domains[1].name};
+  const Parts parts = split(dataset, options);
+  EXPECT_EQ(parts.training.records(), 28u);
+  EXPECT_EQ(parts.validation.records(), 6u);
+  EXPECT_EQ(numbers(parts.test, dataset.domains[1].name).size(), 10u);
+  EXPECT_EQ(parts.test.domains.size(), 1u);
+}
+
+// The shipped results name their parts by seed, so a seed must mean the same for ever.
+TEST(Split, IsTheSameEverywhere) {
+  const Dataset dataset{{many("ncf", 10)}};
+  SplitOptions options;
+  options.seed = 3;
+  const Parts parts = split(dataset, options);
+  const std::string name = dataset.domains[0].name;
+  EXPECT_THAT(numbers(parts.test, name), ElementsAre(0));
+  EXPECT_THAT(numbers(parts.validation, name), ElementsAre(1, 7));
+  for (const Domain& domain : parts.training.domains) {
+    for (size_t i = 1; i < domain.trials.size(); ++i) {
+      EXPECT_LT(domain.trials[i - 1].number, domain.trials[i].number);
+    }
+  }
+}
+
 TEST(Split, SharesMustBeShares) {
+  SplitOptions all;
+  all.training = 1;
+  all.validation = 0;
+  EXPECT_EQ(split(three_domains(), all).training.records(), 30u);
+  all.training = 0.5;
+  all.validation = 0.5;
+  EXPECT_EQ(split(three_domains(), all).test.records(), 0u);
+  all.training = 0;
+  EXPECT_THROW(split(three_domains(), all), InputError);
+  all.training = 0.5;
+  all.validation = -0.1;
+  EXPECT_THROW(split(three_domains(), all), InputError);
   SplitOptions options;
   options.training = 0.9;
   options.validation = 0.2;

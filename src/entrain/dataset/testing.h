@@ -50,7 +50,7 @@ inline graph::Graph small_graph(const std::string& model) {
   return g;
 }
 
-// One trial a builder, with three measured steps each; the last one failed.
+// One trial per builder, with three measured steps each; the last one failed.
 inline Domain small_domain(const std::string& model, const std::string& cluster) {
   Domain d;
   d.name = model + "@" + cluster;

@@ -16,7 +16,7 @@ namespace entrain::graph {
 // weights), executes; what on_use writes into the variable in place is what the operation reads. So the next
 // forward may start while later variables are still being synchronized.
 //
-// on_use is called on every use: many times a pass, since operations nest and layers repeat, and also by an
+// on_use is called on every use: many times per pass, since operations nest and layers repeat, and also by an
 // optimizer's update on this thread. It must be cheap when there is nothing to wait for. Operations of
 // backward are not reported, nor is the use of a view of a variable that was made before the watch.
 // Cost: one hash lookup per tensor argument of each operation.

@@ -66,6 +66,27 @@ void check(const Graph& graph) {
       bad_input("edges[{}]: {} -> {}, allowed: indices of the {} variables", i, e.from, e.to, count);
     }
   }
+  for (const Layer& layer : graph.layers) {
+    for (const int v : layer.variables) {
+      if (v >= 0 && v < count) continue;
+      bad_input("layer {}: variable {}, allowed: indices of the {} variables", layer.name, v, count);
+    }
+    int64_t before = 0;
+    for (const LayerTime& time : layer.times) {
+      if (time.examples <= before || !(time.forward_s >= 0) || !(time.backward_s >= 0)) {
+        bad_input(
+            "layer {}: times of {} examples are {} and {}, allowed: ascending examples, seconds from 0 on",
+            layer.name, time.examples, time.forward_s, time.backward_s);
+      }
+      before = time.examples;
+    }
+  }
+  const int layers = static_cast<int>(graph.layers.size());
+  for (const Skip& skip : graph.skips) {
+    if (skip.from >= 0 && skip.from < skip.to && skip.to < layers) continue;
+    bad_input("skip from layer {} to {}, allowed: ascending indices of the {} layers", skip.from, skip.to,
+              layers);
+  }
 }
 
 Graph from_proto(const pb::Graph& stored) {
@@ -86,6 +107,17 @@ Graph from_proto(const pb::Graph& stored) {
     graph.variables.push_back(std::move(v));
   }
   for (const pb::Edge& e : stored.edges()) graph.edges.push_back({e.from(), e.to()});
+  for (const pb::Layer& l : stored.layers()) {
+    Layer layer{l.name(), {l.variables().begin(), l.variables().end()}};
+    for (const pb::LayerTime& t : l.times()) {
+      layer.times.push_back({t.examples(), t.forward_s(), t.backward_s()});
+    }
+    layer.output_bytes = l.output_bytes();
+    layer.kept_bytes = l.kept_bytes();
+    graph.layers.push_back(std::move(layer));
+  }
+  for (const pb::Skip& s : stored.skips()) graph.skips.push_back({s.from(), s.to(), s.bytes()});
+  graph.input_bytes = stored.input_bytes();
   check(graph);
   return graph;
 }
@@ -112,12 +144,47 @@ pb::Graph to_proto(const Graph& graph) {
     s.set_from(e.from);
     s.set_to(e.to);
   }
+  for (const Layer& layer : graph.layers) {
+    pb::Layer& s = *stored.add_layers();
+    s.set_name(layer.name);
+    for (const int v : layer.variables) s.add_variables(v);
+    for (const LayerTime& t : layer.times) {
+      pb::LayerTime& time = *s.add_times();
+      time.set_examples(t.examples);
+      time.set_forward_s(t.forward_s);
+      time.set_backward_s(t.backward_s);
+    }
+    s.set_output_bytes(layer.output_bytes);
+    s.set_kept_bytes(layer.kept_bytes);
+  }
+  for (const Skip& skip : graph.skips) {
+    pb::Skip& s = *stored.add_skips();
+    s.set_from(skip.from);
+    s.set_to(skip.to);
+    s.set_bytes(skip.bytes);
+  }
+  stored.set_input_bytes(graph.input_bytes);
   stored.set_bytes(graph.bytes());
   stored.set_compute_s(graph.compute_s());
   return stored;
 }
 
 }  // namespace
+
+LayerTime Layer::time_of(int64_t examples) const {
+  const auto at = std::find_if(times.begin(), times.end(),
+                               [&](const LayerTime& time) { return time.examples >= examples; });
+  if (at == times.begin() && at != times.end()) return {examples, at->forward_s, at->backward_s};
+  const LayerTime& low = at[-1];
+  if (at == times.end()) {
+    const double more = static_cast<double>(examples) / static_cast<double>(low.examples);
+    return {examples, low.forward_s * more, low.backward_s * more};
+  }
+  const double share =
+      static_cast<double>(examples - low.examples) / static_cast<double>(at->examples - low.examples);
+  return {examples, low.forward_s + share * (at->forward_s - low.forward_s),
+          low.backward_s + share * (at->backward_s - low.backward_s)};
+}
 
 int64_t Variable::elements() const {
   int64_t product = 1;
@@ -176,9 +243,25 @@ std::string to_json(const Graph& graph) {
   }
   Json edges = Json::array();
   for (const Edge& e : graph.edges) edges.push_back({{"from", e.from}, {"to", e.to}});
-  const Json document = {{"model", graph.model},   {"batch_size", graph.batch_size},
-                         {"bytes", graph.bytes()}, {"compute_s", graph.compute_s()},
-                         {"variables", variables}, {"edges", edges}};
+  Json document = {{"model", graph.model},   {"batch_size", graph.batch_size},
+                   {"bytes", graph.bytes()}, {"compute_s", graph.compute_s()},
+                   {"variables", variables}, {"edges", edges}};
+  for (const Layer& layer : graph.layers) {
+    Json stored = {{"name", layer.name}, {"variables", layer.variables}};
+    if (!layer.times.empty()) {
+      Json times = Json::array();
+      for (const LayerTime& t : layer.times) {
+        times.push_back({{"examples", t.examples}, {"forward_s", t.forward_s}, {"backward_s", t.backward_s}});
+      }
+      stored.update(
+          {{"times", times}, {"output_bytes", layer.output_bytes}, {"kept_bytes", layer.kept_bytes}});
+    }
+    document["layers"].push_back(std::move(stored));
+  }
+  for (const Skip& skip : graph.skips) {
+    document["skips"].push_back({{"from", skip.from}, {"to", skip.to}, {"bytes", skip.bytes}});
+  }
+  if (graph.input_bytes > 0) document["input_bytes"] = graph.input_bytes;
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

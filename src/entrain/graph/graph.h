@@ -35,11 +35,42 @@ struct Edge {
   friend bool operator==(const Edge&, const Edge&) = default;
 };
 
+// What a pass through a layer takes, with so many examples at once.
+struct LayerTime {
+  int64_t examples = 1;
+  double forward_s = 0;
+  double backward_s = 0;
+  friend bool operator==(const LayerTime&, const LayerTime&) = default;
+};
+
+// Of a model that is a sequence of layers: what can be on one rank and not on another.
+struct Layer {
+  std::string name;
+  std::vector<int> variables;         // that it reads, ascending: tied ones are in several layers
+  std::vector<LayerTime> times = {};  // measured, ascending by examples; none: not profiled
+  int64_t output_bytes = 0;           // of each example: what flows to the next layer
+  int64_t kept_bytes = 0;             // of each example: what backward keeps
+  friend bool operator==(const Layer&, const Layer&) = default;
+
+  // By the times around: linear between two, in proportion beyond the last. Requires: times.
+  LayerTime time_of(int64_t examples) const;
+};
+
+// A value that a layer leaves for a later one, past those between.
+struct Skip {
+  int from = 0, to = 0;  // layers
+  int64_t bytes = 0;     // of each example
+  friend bool operator==(const Skip&, const Skip&) = default;
+};
+
 struct Graph {
   std::string model;
   int64_t batch_size = 0;           // of the profile
   std::vector<Variable> variables;  // in data-flow order: what forward reads first comes first
   std::vector<Edge> edges;
+  std::vector<Layer> layers = {};  // none: it is not known to be a sequence
+  std::vector<Skip> skips = {};
+  int64_t input_bytes = 0;  // of each example, into the first layer; with layers that have times
 
   int64_t bytes() const;
   double compute_s() const;  // forward and backward

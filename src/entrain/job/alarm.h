@@ -1,5 +1,5 @@
 // Asynchronous rules go on without a worker that is lost. A worker whose training has failed (its loss is not
-// finite) must end the job all the same: it tells rank 0, without which the others end.
+// finite) must still end the job: it tells rank 0, without which the others end.
 #pragma once
 
 #include <memory>

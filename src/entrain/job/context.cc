@@ -83,6 +83,11 @@ cluster::Cluster hosts_of(transport::Transport& transport, const rendezvous::Lau
 
 }  // namespace
 
+void Context::check_trains() const {
+  if (trains()) return;
+  bad_input("rank {} only serves parameters in this cluster: call entrain::serve() there", rank());
+}
+
 // One that is unwinding has not finished its work: the transport tells.
 Context::~Context() {
   if (!transport || std::uncaught_exceptions() > 0) return;
@@ -103,7 +108,7 @@ Context init(const std::string& cluster) {
   const bool foreign = launch.is_rank() && launch.launcher != rendezvous::Launcher::kEntrain;
   if (foreign && context.job.rank == 0) {
     log_info("{} ranks started by {}, over {}", context.job.world, name_of(launch.launcher),
-             name_of(launch.engine));
+             name_of(launch.backend));
   }
   const char* named = std::getenv("ENTRAIN_CLUSTER");
   const std::string text = !cluster.empty() ? cluster : named ? named : "";
@@ -114,7 +119,7 @@ Context init(const std::string& cluster) {
   }
   if (!launch.is_rank()) {
     context.transport = std::move(transport::make_inproc(1).front());
-  } else if (launch.engine == rendezvous::Engine::kMpi) {
+  } else if (launch.backend == rendezvous::Backend::kMpi) {
     context.transport = transport::connect_mpi(context.job);
   } else {
     if (context.job.serve) context.rendezvous = serve_rendezvous(context.job);

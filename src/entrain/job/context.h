@@ -29,6 +29,7 @@ struct Context {
   int world() const { return job.world; }
   // False on a rank that only serves parameters: it calls serve() instead of training.
   bool trains() const { return cluster.is_worker(job.rank); }
+  void check_trains() const;  // throws InputError unless it trains
   int workers() const { return cluster.workers(); }
 };
 

@@ -5,8 +5,7 @@
 //   tell       rank 0 ─▶ workers               one text
 //   exchange   workers ─▶ rank 0 ─▶ workers    everyone's text, for everyone
 //
-// Tags of the texts are in transport/control_tags.h. A rank that only serves takes orders, and no part in the
-// rest.
+// Tags of the texts are in transport/control_tags.h. A rank that only serves takes orders only.
 #pragma once
 
 #include <string>

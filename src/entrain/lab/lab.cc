@@ -99,7 +99,7 @@ Lab::Lab(const cluster::Cluster& cluster, LabMode mode) : mode_(mode) {
       bad_input("host {}: bandwidth {} Gbit/s must be above 0", host.address, host.bandwidth_gbit);
     }
     gbit_.push_back(host.bandwidth_gbit);
-    // All of 127.0.0.0/8 is this machine: hosts stay tellable apart in messages.
+    // All of 127.0.0.0/8 is this machine; an address per host tells them apart in messages.
     addresses_.push_back(mode == LabMode::kUserSpace ? fmt::format("127.0.{}.{}", i / 250, i % 250 + 1)
                                                      : host.address);
   }

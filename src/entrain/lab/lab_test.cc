@@ -9,10 +9,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <set>
 #include <thread>
+#include <tuple>
 
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
@@ -111,6 +114,43 @@ std::unique_ptr<Lab> namespace_lab(double gbit, std::string& skip) {
   return skip.empty() ? Lab::create(two_hosts(gbit), LabMode::kRoot) : nullptr;
 }
 
+bool shell(const std::string& command) {
+  return std::system(("PATH=$PATH:/usr/sbin:/sbin; { " + command + "; } >/dev/null 2>&1").c_str()) == 0;
+}
+
+// What a lab is made of, without entrain.
+const std::string kByHand =
+    "sh -c 'ip link add br0 type bridge && ip link add p0 type veth peer name eth0 && "
+    "tc qdisc add dev p0 root tbf rate 100mbit burst 128kb latency 20ms'";
+
+// Or the tests below would skip themselves on a machine where nothing stands in a lab's way.
+TEST(Lab, FindsNothingAgainstNamespacesWhereTheyCanBeMadeByHand) {
+  if (!shell("unshare -n " + kByHand)) GTEST_SKIP() << "no network namespaces here";
+  EXPECT_EQ(why_not(LabMode::kRoot), "");
+}
+
+TEST(Lab, SaysWhyANobodyCannotMakeNamespaces) {
+  if (getuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+  int report[2];
+  ASSERT_EQ(pipe(report), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (setgid(65534) != 0 || setuid(65534) != 0) _exit(1);
+    const std::string reason = why_not(LabMode::kRoot);
+    _exit(write(report[1], reason.data(), reason.size()) == static_cast<ssize_t>(reason.size()) ? 0 : 1);
+  }
+  close(report[1]);
+  std::string reason;
+  char c = 0;
+  while (read(report[0], &c, 1) == 1) reason += c;
+  close(report[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_NE(reason.find("cannot make a network namespace: Operation not permitted"), std::string::npos)
+      << reason;
+}
+
 TEST(Lab, HostsReachEachOtherAtTheirBandwidthAndNotTheMachine) {
   std::string skip;
   const auto before = read_file("/proc/self/net/dev");
@@ -145,6 +185,58 @@ TEST(Lab, EveryHostHasTheSameCongestionControlWhateverTheMachinePrefers) {
     lab->run_in(host, [&] { control = read_file("/proc/sys/net/ipv4/tcp_congestion_control"); });
     EXPECT_TRUE(control == "cubic\n" || control == "reno\n") << control;
   }
+}
+
+// Of what a host sends: bytes that tc says it holds back at most, and lets through at once.
+std::pair<double, double> limit_and_burst(const Lab& lab) {
+  std::string text;
+  lab.run_in(0, [&] {
+    FILE* out =
+        popen("PATH=$PATH:/usr/sbin:/sbin; tc -r qdisc show dev eth0; tc -j qdisc show dev eth0", "r");
+    char buffer[256];
+    while (fgets(buffer, sizeof buffer, out)) text += buffer;
+    pclose(out);
+  });
+  const auto after = [&](const std::string& key) {
+    const size_t at = text.find(key);
+    EXPECT_NE(at, std::string::npos) << text;
+    return at == std::string::npos ? 0.0 : std::stod(text.substr(at + key.size()));
+  };
+  return {after("limit "), after("\"burst\":")};
+}
+
+// 15 ms of queue and a millisecond at once, but no less than a link of 1 Gbit/s queues and two TCP segments
+// of 64 KB. (The kernel rounds.)
+TEST(Lab, ALinkQueuesAsASwitchDoes) {
+  std::string skip;
+  for (const auto& [gbit, limit, burst] :
+       {std::tuple(0.1, 2e6 + 131072, 131072.0), {10, 18.75e6 + 1.25e6, 1.25e6}}) {
+    const auto lab = namespace_lab(gbit, skip);
+    if (!lab) GTEST_SKIP() << skip;
+    const auto [limit_is, burst_is] = limit_and_burst(*lab);
+    EXPECT_NEAR(limit_is, limit, 0.01 * limit) << gbit;
+    EXPECT_NEAR(burst_is, burst, 0.01 * burst) << gbit;
+  }
+}
+
+TEST(Lab, ALinkWithoutBandwidthIsRefused) {
+  for (const double gbit : {0.0, -1.0})
+    EXPECT_THROW(Lab::create(two_hosts(gbit), LabMode::kUserSpace), InputError);
+}
+
+TEST(Lab, EveryHostHasAnAddressOfItsOwn) {
+  cluster::Cluster cluster = two_hosts(1);
+  cluster.hosts.resize(600, cluster.hosts[0]);
+  const auto lab = Lab::create(cluster, LabMode::kUserSpace);
+  std::set<std::string> addresses;
+  for (int host = 0; host < lab->hosts(); ++host) {
+    in_addr address{};
+    EXPECT_EQ(inet_pton(AF_INET, lab->address(host).c_str(), &address), 1) << lab->address(host);
+    EXPECT_NE(ntohl(address.s_addr) & 255, 0U);
+    addresses.insert(lab->address(host));
+  }
+  EXPECT_EQ(addresses.size(), 600U);
+  EXPECT_EQ(lab->address(250), "127.0.1.1");
 }
 
 TEST(Lab, RunInRethrows) {
@@ -198,7 +290,7 @@ TEST(Lab, WorksWithoutPrivilegeInAUserNamespace) {
       if (!reason.empty()) {
         fmt::print("{}\n", reason);
         fflush(stdout);
-        _exit(2);
+        _exit(shell("unshare -U -r -n " + kByHand) ? 1 : 2);
       }
       const auto lab = Lab::create(two_hosts(0.1), LabMode::kUserNamespace);
       code = transfer_seconds(connect_hosts(*lab), 5'000'000) > 0.35 ? 0 : 1;
@@ -220,6 +312,32 @@ TEST(Lab, WithoutNamespacesItUsesLoopbackAndAsksTheProgramToShape) {
   EXPECT_DOUBLE_EQ(lab->shape_gbit(1), 0.3);
   EXPECT_GT(connect_hosts(*lab).second.get(), 0);
   EXPECT_THROW(lab->cut(0), Error);
+}
+
+// Run by the test below, in a process of its own.
+TEST(LabChild, DISABLED_EntersAUserNamespaceWithAThread) {
+  std::thread([] { pause(); }).detach();  // the kernel refuses a user namespace to a process with threads
+  enter_user_namespace();
+  std::string arguments = read_file("/proc/self/cmdline");
+  std::replace(arguments.begin(), arguments.end(), '\0', '|');
+  fmt::print("as {} with {}\n", getuid(), arguments.substr(arguments.find('|')));
+}
+
+TEST(LabMode, AProgramWithThreadsStartsAgainInsideOfAUserNamespaceWithItsArguments) {
+  if (!shell("unshare -U -r true")) GTEST_SKIP() << "no user namespaces here";
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  FILE* out = popen(
+      ("timeout 20 " + self + " --gtest_also_run_disabled_tests --gtest_filter=LabChild.* 'one argument' two")
+          .c_str(),
+      "r");
+  std::string text;
+  char buffer[256];
+  while (fgets(buffer, sizeof buffer, out)) text += buffer;
+  EXPECT_EQ(pclose(out), 0) << text;
+  EXPECT_NE(
+      text.find("as 0 with |--gtest_also_run_disabled_tests|--gtest_filter=LabChild.*|one argument|two|\n"),
+      std::string::npos)
+      << text;
 }
 
 TEST(LabMode, EnvironmentOverrideIsChecked) {

@@ -40,7 +40,7 @@ torch::Tensor BatchNorm2dImpl::forward(const torch::Tensor& x) {
   if (!is_training()) return normalize(running_mean, running_var, 0);
   if (x.numel() == x.size(1)) {
     bad_input(
-        "batch norm over one value a channel (an input of {}x{}x{}x{}) has no variance; allowed: more "
+        "batch norm over one value per channel (an input of {}x{}x{}x{}) has no variance; allowed: more "
         "examples "
         "a (micro-)batch",
         x.size(0), x.size(1), x.size(2), x.size(3));
@@ -76,6 +76,27 @@ void BatchNorm2dImpl::commit() {
   count_ = 0;
 }
 
+torch::Tensor BatchNorm2dImpl::gathered() const {
+  if (count_ == 0) return torch::zeros({1 + 2 * weight.numel()}, torch::kDouble);
+  return torch::cat({torch::full({1}, count_, torch::kDouble), sum_.cpu(), squares_.cpu()});
+}
+
+void BatchNorm2dImpl::set_gathered(const torch::Tensor& gathered) {
+  const int64_t channels = weight.numel();
+  count_ = gathered[0].item<double>();
+  sum_ = gathered.narrow(0, 1, channels).to(weight.device());
+  squares_ = gathered.narrow(0, 1 + channels, channels).to(weight.device());
+}
+
+bool has_undeferrable_statistics(const torch::nn::Module& module) {
+  const auto all = module.modules();
+  return std::any_of(all.begin(), all.end(), [](const auto& part) {
+    const auto buffers = part->named_buffers(/*recurse=*/false);
+    const auto* mean = buffers.find("running_mean");
+    return mean != nullptr && mean->defined() && dynamic_cast<const BatchNorm2dImpl*>(part.get()) == nullptr;
+  });
+}
+
 void defer_batch_norm(torch::nn::Module& module, bool on) {
   for_each(module, [on](BatchNorm2dImpl& norm) { norm.defer(on); });
 }
@@ -86,6 +107,21 @@ void commit_batch_norm(torch::nn::Module& module) {
 
 void discard_batch_norm(torch::nn::Module& module) {
   for_each(module, [](BatchNorm2dImpl& norm) { norm.discard(); });
+}
+
+torch::Tensor gathered_statistics(torch::nn::Module& module) {
+  std::vector<torch::Tensor> parts = {torch::empty({0}, torch::kDouble)};
+  for_each(module, [&](const BatchNorm2dImpl& norm) { parts.push_back(norm.gathered()); });
+  return torch::cat(parts);
+}
+
+void set_gathered_statistics(torch::nn::Module& module, const torch::Tensor& gathered) {
+  int64_t at = 0;
+  for_each(module, [&](BatchNorm2dImpl& norm) {
+    const int64_t size = norm.gathered().numel();
+    norm.set_gathered(gathered.narrow(0, at, size));
+    at += size;
+  });
 }
 
 }  // namespace entrain::layers

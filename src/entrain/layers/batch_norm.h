@@ -23,6 +23,9 @@ class BatchNorm2dImpl : public torch::nn::Module {
   void commit();
   // Forgets what was gathered.
   void discard() { count_ = 0; }
+  // Count, sums and sums of squares, in double: those of several replicas of the layer add up.
+  torch::Tensor gathered() const;
+  void set_gathered(const torch::Tensor& gathered);
   void reset_running_stats();
 
   torch::Tensor weight, bias, running_mean, running_var, num_batches_tracked;
@@ -38,9 +41,17 @@ class BatchNorm2dImpl : public torch::nn::Module {
 };
 TORCH_MODULE(BatchNorm2d);
 
+// Whether another batch norm (torch's own, a script's) is in `module`: each pass moves its statistics, and
+// they cannot wait.
+bool has_undeferrable_statistics(const torch::nn::Module& module);
+
 // Of every batch norm (of this kind) in `module`.
 void defer_batch_norm(torch::nn::Module& module, bool on);
 void commit_batch_norm(torch::nn::Module& module);
 void discard_batch_norm(torch::nn::Module& module);
+
+// What all of them in `module` have gathered, one after the other; empty where there are none.
+torch::Tensor gathered_statistics(torch::nn::Module& module);
+void set_gathered_statistics(torch::nn::Module& module, const torch::Tensor& gathered);
 
 }  // namespace entrain::layers

@@ -25,6 +25,20 @@ struct Batch {
   Batch to(const torch::Device& device) const {
     return each([&](const torch::Tensor& tensor) { return tensor.to(device); });
   }
+  // The examples of all, in order. Requires: one batch or more.
+  static Batch joined(const std::vector<Batch>& parts) {
+    if (parts.size() == 1) return parts.front();
+    std::vector<torch::Tensor> inputs, targets;
+    std::vector<std::vector<torch::Tensor>> more(parts.front().more.size());
+    for (const Batch& part : parts) {
+      inputs.push_back(part.input);
+      if (part.target.defined()) targets.push_back(part.target);
+      for (size_t i = 0; i < more.size(); ++i) more[i].push_back(part.more[i]);
+    }
+    Batch result{torch::cat(inputs), targets.empty() ? torch::Tensor() : torch::cat(targets)};
+    for (const auto& tensors : more) result.more.push_back(torch::cat(tensors));
+    return result;
+  }
 
  private:
   template <typename Change>

@@ -30,6 +30,61 @@ class Ncf : public Model {
     return torch::binary_cross_entropy_with_logits(score, batch.target);
   }
 
+  // The ids flow through the tables, each a layer of its own, to where the deep tower begins; what the tables
+  // give beside it skips to where it is used.
+  layers::Sequence sequence() override {
+    layers::Sequence sequence;
+    const auto looked_up = [](nn::Embedding table, int64_t column, const torch::Tensor& ids) {
+      return table(ids.select(1, column));
+    };
+    sequence.layers.push_back({"mf_user",
+                               mf_user_.ptr(),
+                               [=, table = mf_user_](const torch::Tensor& ids, layers::Skips& skips) {
+                                 skips.stash("factors", looked_up(table, 0, ids));
+                                 return ids;
+                               },
+                               {"factors"}});
+    sequence.layers.push_back({"mf_item",
+                               mf_item_.ptr(),
+                               [=, table = mf_item_](const torch::Tensor& ids, layers::Skips& skips) {
+                                 skips.stash("product", skips.pop("factors") * looked_up(table, 1, ids));
+                                 return ids;
+                               },
+                               {"product"},
+                               {"factors"}});
+    sequence.layers.push_back({"mlp_user",
+                               mlp_user_.ptr(),
+                               [=, table = mlp_user_](const torch::Tensor& ids, layers::Skips& skips) {
+                                 skips.stash("user", looked_up(table, 0, ids));
+                                 return ids;
+                               },
+                               {"user"}});
+    sequence.layers.push_back({"mlp_item",
+                               mlp_item_.ptr(),
+                               [=, table = mlp_item_](const torch::Tensor& ids, layers::Skips& skips) {
+                                 return torch::cat({skips.pop("user"), looked_up(table, 1, ids)}, 1);
+                               },
+                               {},
+                               {"user"}});
+    for (size_t i = 0; i + 1 < mlp_->size(); i += 2) {
+      nn::Linear linear(mlp_->ptr<nn::LinearImpl>(i));
+      sequence.layers.push_back(
+          {"mlp." + std::to_string(i), linear.ptr(),
+           [linear](const torch::Tensor& x, layers::Skips&) mutable { return torch::relu(linear(x)); }});
+    }
+    sequence.layers.push_back({"output",
+                               output_.ptr(),
+                               [output = output_](const torch::Tensor& deep, layers::Skips& skips) mutable {
+                                 return output(torch::cat({skips.pop("product"), deep}, 1)).squeeze(1);
+                               },
+                               {},
+                               {"product"}});
+    sequence.loss = [](const torch::Tensor& score, const torch::Tensor& target) {
+      return torch::binary_cross_entropy_with_logits(score, target);
+    };
+    return sequence;
+  }
+
   // A user likes an item when its number is not below the user's, modulo 7.
   Batch synthetic(int64_t batch_size, torch::Generator& generator) const override {
     const auto user = torch::randint(options_.users, {batch_size}, generator, torch::kInt64);

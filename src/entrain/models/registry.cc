@@ -45,10 +45,10 @@ std::vector<ModelInfo> list() {
       {"vgg16-small", "VGG16, 32x32, 1/16 of the width", [] { return make_vgg16(kVggSmall); }},
       {"vgg16-32-small", "the same as vgg16-small", [] { return make_vgg16(kVggSmall); }},
       {"resnet20", "ResNet-20, 32x32", [] { return make_cifar_resnet({}); }},
-      {"resnet20-small", "one block a stage, width 4, 16x16",
+      {"resnet20-small", "one block per stage, width 4, 16x16",
        [] { return make_cifar_resnet({.blocks = 1, .width = 4, .side = 16}); }},
       {"resnet50", "ResNet-50, 224x224", [] { return make_bottleneck_resnet({}); }},
-      {"resnet50-small", "one block a stage, width 4, 32x32",
+      {"resnet50-small", "one block per stage, width 4, 32x32",
        [] {
          return make_bottleneck_resnet({.blocks = {1, 1, 1, 1}, .width = 4, .side = 32, .classes = 10});
        }},
@@ -56,12 +56,12 @@ std::vector<ModelInfo> list() {
        [] {
          return make_bottleneck_resnet({.blocks = {3, 4, 23, 3}});
        }},
-      {"resnet101-small", "1, 1, 3 and 1 blocks a stage, width 4, 32x32",
+      {"resnet101-small", "1, 1, 3 and 1 blocks per stage, width 4, 32x32",
        [] {
          return make_bottleneck_resnet({.blocks = {1, 1, 3, 1}, .width = 4, .side = 32, .classes = 10});
        }},
       {"densenet121", "DenseNet121, 224x224", [] { return make_densenet({}); }},
-      {"densenet121-small", "1, 1, 2 and 1 layers a block, growth 4, 32x32",
+      {"densenet121-small", "1, 1, 2 and 1 layers per block, growth 4, 32x32",
        [] {
          return make_densenet({.blocks = {1, 1, 2, 1}, .growth = 4, .side = 32, .classes = 10});
        }},

@@ -1,10 +1,13 @@
 #include "entrain/models/script.h"
 
 #include <fmt/ranges.h>
+#include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/serialization/export.h>
 #include <torch/script.h>
 
+#include <algorithm>
+#include <iterator>
 #include <mutex>
 #include <set>
 #include <sstream>
@@ -16,6 +19,8 @@ namespace entrain::models {
 namespace {
 
 constexpr const char* kExample = "example";
+// In names of operations that draw random numbers.
+constexpr const char* kDrawing[] = {"dropout", "rand", "bernoulli", "normal_", "multinomial"};
 
 // What an error of torch says in one line: the last of TorchScript's traceback, without C++'s.
 std::string short_reason(const std::exception& error) {
@@ -40,6 +45,42 @@ std::vector<torch::Tensor> tensors_of(const Batch& batch) {
   return result;
 }
 
+// A buffer, and where the script keeps it.
+struct Place {
+  c10::intrusive_ptr<c10::ivalue::Object> object;
+  size_t slot;
+  torch::Tensor buffer;
+};
+
+// A script may change a buffer, or put another tensor where it was (batch norm counts its batches so), after
+// autograd has saved it for backward. So it works on copies while this lives, and their values go into the
+// tensors that others hold.
+class LentBuffers {
+ public:
+  explicit LentBuffers(const std::vector<Place>& places) : places_(places) {
+    const torch::NoGradGuard no_grad;
+    for (const Place& place : places_) place.object->setSlot(place.slot, place.buffer.clone());
+  }
+  ~LentBuffers() {
+    const torch::NoGradGuard no_grad;
+    for (const Place& place : places_) {
+      torch::Tensor buffer = place.buffer;
+      const c10::IValue now = place.object->getSlot(place.slot);
+      if (now.isTensor() && now.toTensor().sizes() == buffer.sizes()) {
+        buffer.copy_(now.toTensor());
+      } else if (now.isTensor()) {
+        buffer.set_data(now.toTensor().detach());
+      }
+      place.object->setSlot(place.slot, buffer);
+    }
+  }
+  LentBuffers(const LentBuffers&) = delete;
+  LentBuffers& operator=(const LentBuffers&) = delete;
+
+ private:
+  const std::vector<Place>& places_;
+};
+
 class ScriptModel final : public Model {
  public:
   ScriptModel(std::string name, torch::jit::Module script)
@@ -55,6 +96,7 @@ class ScriptModel final : public Model {
   }
 
   torch::Tensor loss(const Batch& batch) override;
+  layers::Sequence sequence() override;
   Batch synthetic(int64_t batch_size, torch::Generator& generator) const override;
   std::vector<std::string> inputs() const override { return inputs_; }
   int64_t classes() const override;
@@ -68,18 +110,8 @@ class ScriptModel final : public Model {
   const torch::jit::Module& script() const { return script_; }
 
  private:
-  // A buffer, and where the script keeps it.
-  struct Place {
-    c10::intrusive_ptr<c10::ivalue::Object> object;
-    size_t slot;
-    torch::Tensor buffer;
-  };
-
   void read_forward();
   void adopt(torch::nn::Module& mirror, const torch::jit::Module& script, std::set<const void*>& seen);
-  void lend_buffers();
-  void take_back_buffers();
-
   std::string name_;
   torch::jit::Module script_;
   std::vector<std::string> inputs_;
@@ -94,12 +126,12 @@ void ScriptModel::read_forward() {
     const auto& argument = schema.arguments()[i];
     if (argument.default_value()) break;
     if (argument.type()->kind() != c10::TypeKind::TensorType) {
-      bad_input("`model` {}: forward takes {} of type {}; allowed: tensors, one row an example", name_,
+      bad_input("`model` {}: forward takes {} of type {}; allowed: tensors, one row per example", name_,
                 argument.name(), argument.type()->repr_str());
     }
     inputs_.push_back(argument.name());
   }
-  if (inputs_.empty()) bad_input("`model` {}: forward takes no tensor; wanted: forward(x, y)", name_);
+  if (inputs_.empty()) bad_input("`model` {}: forward takes no tensor; expected: forward(x, y)", name_);
   const auto& type = schema.returns().at(0).type();
   if (type->kind() != c10::TypeKind::TensorType) {
     bad_input("`model` {}: forward returns {}; wanted: the loss, a tensor of one number", name_,
@@ -125,27 +157,6 @@ void ScriptModel::adopt(torch::nn::Module& mirror, const torch::jit::Module& scr
   }
 }
 
-// A script may change a buffer, or put another tensor where it was (batch norm counts its batches so), after
-// autograd has saved it for backward. So forward works on copies, and their values go into the tensors that
-// others hold.
-void ScriptModel::lend_buffers() {
-  const torch::NoGradGuard no_grad;
-  for (Place& place : buffers_) place.object->setSlot(place.slot, place.buffer.clone());
-}
-
-void ScriptModel::take_back_buffers() {
-  const torch::NoGradGuard no_grad;
-  for (Place& place : buffers_) {
-    const c10::IValue now = place.object->getSlot(place.slot);
-    if (now.isTensor() && now.toTensor().sizes() == place.buffer.sizes()) {
-      place.buffer.copy_(now.toTensor());
-    } else if (now.isTensor()) {
-      place.buffer.set_data(now.toTensor().detach());
-    }
-    place.object->setSlot(place.slot, place.buffer);
-  }
-}
-
 torch::Tensor ScriptModel::loss(const Batch& batch) {
   const torch::jit::GraphOptimizerEnabledGuard operation_by_operation(false);
   const auto tensors = tensors_of(batch);
@@ -158,14 +169,12 @@ torch::Tensor ScriptModel::loss(const Batch& batch) {
               fmt::join(inputs_, ", "), tensors.size(), fmt::join(shapes, ", "));
   }
   torch::Tensor result;
-  lend_buffers();
   try {
+    const LentBuffers lent(buffers_);
     result = script_.forward({tensors.begin(), tensors.end()}).toTensor();
   } catch (const std::exception& error) {
-    take_back_buffers();
     bad_input("`model` {}: forward failed on {}: {}", name_, fmt::join(shapes, ", "), short_reason(error));
   }
-  take_back_buffers();
   if (result.numel() != 1 || !result.is_floating_point()) {
     bad_input("`model` {}: forward returns {} for {}; wanted: the loss, one floating-point number", name_,
               shape_of(result), fmt::join(shapes, ", "));
@@ -174,6 +183,67 @@ torch::Tensor ScriptModel::loss(const Batch& batch) {
     bad_input("`model` {}: the loss depends on no parameter", name_);
   }
   return result.dim() == 0 ? result : result.reshape({});
+}
+
+// A child whose forward maps one tensor to one tensor.
+bool is_layer(const torch::jit::Module& child) {
+  const auto forward = child.find_method("forward");
+  if (!forward) return false;
+  const auto& schema = forward->function().getSchema();
+  const auto is_tensor = [](const c10::Argument& argument) {
+    return argument.type()->kind() == c10::TypeKind::TensorType;
+  };
+  return schema.arguments().size() == 2 && is_tensor(schema.arguments()[1]) && schema.returns().size() == 1 &&
+         is_tensor(schema.returns()[0]);
+}
+
+// Whether its operations draw random numbers.
+bool script_draws(const torch::jit::Module& child) {
+  const auto graph = child.get_method("forward").graph()->copy();
+  torch::jit::Inline(*graph);
+  const std::string text = graph->toString();
+  return std::any_of(std::begin(kDrawing), std::end(kDrawing),
+                     [&](const char* word) { return text.find(word) != std::string::npos; });
+}
+
+// What script and mirror call `layers` has the layers, and the script's method `loss` is that of the last
+// one's output: then forward(x, y) is loss(layers in a row, y), which the script promises.
+layers::Sequence ScriptModel::sequence() {
+  const auto loss = script_.find_method("loss");
+  if (!loss || inputs_.size() != 2 || !script_.hasattr("layers") || !script_.attr("layers").isModule())
+    return {};
+  const torch::jit::Module list = script_.attr("layers").toModule();
+  const auto mirrors = named_children()["layers"]->named_children();
+  layers::Sequence sequence;
+  for (const auto& child : list.named_children()) {
+    if (!mirrors.contains(child.name) || !is_layer(child.value)) return {};
+    std::set<const void*> parts;
+    for (const auto& part : child.value.modules()) parts.insert(part._ivalue().get());
+    std::vector<Place> places;
+    std::copy_if(buffers_.begin(), buffers_.end(), std::back_inserter(places),
+                 [&](const Place& place) { return parts.contains(place.object.get()); });
+    layers::Layer layer;
+    layer.name = "layers." + child.name;
+    layer.module = mirrors[child.name];
+    layer.draws = script_draws(child.value);
+    layer.forward = [part = child.value, places, name = name_, layer_name = layer.name](
+                        const torch::Tensor& x, layers::Skips&) mutable {
+      const torch::jit::GraphOptimizerEnabledGuard operation_by_operation(false);
+      try {
+        const LentBuffers lent(places);
+        return part.forward({x}).toTensor();
+      } catch (const std::exception& error) {
+        bad_input("`model` {}: {} failed on {}: {}", name, layer_name, shape_of(x), short_reason(error));
+      }
+    };
+    sequence.layers.push_back(std::move(layer));
+  }
+  sequence.loss = [method = torch::jit::Method(*loss)](const torch::Tensor& output,
+                                                       const torch::Tensor& target) {
+    const torch::jit::GraphOptimizerEnabledGuard operation_by_operation(false);
+    return torch::jit::Method(method)({output, target}).toTensor();
+  };
+  return sequence;
 }
 
 // The script draws from torch's one default generator: it is seeded for the while, then put back.
@@ -213,7 +283,7 @@ Batch ScriptModel::synthetic(int64_t batch_size, torch::Generator& generator) co
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].dim() > 0 && tensors[i].size(0) == batch_size) continue;
-    bad_input("`model` {}: {}({}) returns {} {}; wanted: {} rows, one an example", name_, kExample,
+    bad_input("`model` {}: {}({}) returns {} {}; wanted: {} rows, one per example", name_, kExample,
               batch_size, inputs_[i], shape_of(tensors[i]), batch_size);
   }
   Batch batch{tensors[0], tensors.size() > 1 ? tensors[1] : torch::Tensor()};

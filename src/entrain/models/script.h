@@ -6,6 +6,10 @@
 //       def example(self, n: int): ...   # n made-up examples, as forward takes them; needed without --data
 //   torch.jit.script(Mine()).save("mine.pt")
 //
+// A module with a ModuleList or Sequential `layers`, each of which maps a tensor to a tensor, and an exported
+// method `loss(output, y)`, is a sequence of layers that shapes can cut; its forward(x, y) must be
+// loss(all layers in a row, y).
+//
 // An int attribute `classes` says how many different targets there are (text needs it for its vocabulary).
 #pragma once
 
@@ -24,7 +28,7 @@ bool is_script(const std::string& name);
 // tensors under Python's names; a tensor with two names (a tied one) is a parameter under the first, and both
 // are in state(). It runs operation by operation: torch's fusing of whole stretches into one would hide which
 // gradient is ready when. The file is a program: it can do what TorchScript can.
-// Errors: InputError naming the file when there is none, when it is no TorchScript, has no forward, takes or
+// Errors: InputError naming the file when there is none, when it is not TorchScript, has no forward, takes or
 // returns something else than tensors, or has nothing to train. What forward makes of a batch shows in
 // loss(): InputError with the batch's shapes.
 std::shared_ptr<Model> load_script(const std::filesystem::path& path);

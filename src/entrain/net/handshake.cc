@@ -69,10 +69,10 @@ void introduce(const Fd& socket, const Introduction& who, const std::string& tok
   }
 }
 
-Doorkeeper::Doorkeeper(Fd listener, int server, int world, std::string token)
+HandshakeListener::HandshakeListener(Fd listener, int server, int world, std::string token)
     : listener_(std::move(listener)), server_(server), world_(world), token_(std::move(token)) {}
 
-int Doorkeeper::watch(std::vector<pollfd>& entries) const {
+int HandshakeListener::watch(std::vector<pollfd>& entries) const {
   entries.push_back({listener_.get(), POLLIN, 0});
   int wait_ms = Deadline::never().left_ms();
   for (const Pending& pending : pending_) {
@@ -82,7 +82,7 @@ int Doorkeeper::watch(std::vector<pollfd>& entries) const {
   return wait_ms;
 }
 
-void Doorkeeper::accept_all() {
+void HandshakeListener::accept_all() {
   while (Fd socket = accept_one(listener_)) {
     std::string nonce = random_bytes(kNonceSize);
     const std::string challenge = std::string(kMagic) + nonce;
@@ -93,7 +93,7 @@ void Doorkeeper::accept_all() {
   }
 }
 
-Doorkeeper::Progress Doorkeeper::advance(Pending& pending, int& rank, int& world) {
+HandshakeListener::Progress HandshakeListener::advance(Pending& pending, int& rank, int& world) {
   char buffer[kHelloSize];
   const ssize_t n = ::recv(pending.socket.get(), buffer, kHelloSize - pending.received.size(), 0);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
@@ -121,7 +121,7 @@ Doorkeeper::Progress Doorkeeper::advance(Pending& pending, int& rank, int& world
   return Progress::kProven;
 }
 
-void Doorkeeper::serve(const Guest& guest) {
+void HandshakeListener::serve(const OnProven& on_proven) {
   accept_all();
   for (auto it = pending_.begin(); it != pending_.end();) {
     int rank = 0, world = 0;
@@ -138,7 +138,7 @@ void Doorkeeper::serve(const Guest& guest) {
     }
     Fd socket = std::move(it->socket);
     it = pending_.erase(it);
-    if (progress == Progress::kProven) guest(std::move(socket), rank, world);
+    if (progress == Progress::kProven) on_proven(std::move(socket), rank, world);
   }
 }
 

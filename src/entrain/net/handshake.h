@@ -40,18 +40,18 @@ void introduce(const Fd& socket, const Introduction& who, const std::string& tok
 // The server's side: accepts connections and hands over those that prove the token. Never blocks.
 // Whoever is silent for 3 s or says anything else is dropped; at most 64 unproven connections are
 // held, the oldest making room, so that strangers keep nobody out.
-class Doorkeeper {
+class HandshakeListener {
  public:
   // Given the socket, the rank and the world its owner counts (which may differ from this one's: the
-  // guest has then been told, and hangs up).
-  using Guest = std::function<void(Fd socket, int rank, int world)>;
+  // client has then been told, and hangs up).
+  using OnProven = std::function<void(Fd socket, int rank, int world)>;
 
-  Doorkeeper(Fd listener, int server, int world, std::string token);
+  HandshakeListener(Fd listener, int server, int world, std::string token);
 
   const Fd& listener() const { return listener_; }
   // Appends what to poll, and gives the milliseconds until serve() must be called anyway.
   int watch(std::vector<pollfd>& entries) const;
-  void serve(const Guest& guest);
+  void serve(const OnProven& on_proven);
 
  private:
   struct Pending {

@@ -79,7 +79,7 @@ Endpoint parse_endpoint(const std::string& text, const std::string& field) {
     const auto [rest, code] = std::from_chars(text.data() + colon + 1, end, endpoint.port);
     if (code != std::errc() || rest != end) endpoint.port = -1;
   }
-  if (endpoint.address.size() > 2 && endpoint.address.front() == '[' && endpoint.address.back() == ']') {
+  if (endpoint.address.size() >= 2 && endpoint.address.front() == '[' && endpoint.address.back() == ']') {
     endpoint.address = endpoint.address.substr(1, endpoint.address.size() - 2);
   }
   if (endpoint.address.empty() || endpoint.port < 1 || endpoint.port > 65535) {

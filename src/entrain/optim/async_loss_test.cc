@@ -8,9 +8,10 @@
 
 #include "entrain/base/clock.h"
 #include "entrain/base/error.h"
-#include "entrain/optim/async_rules.h"
+#include "entrain/optim/distributed_optimizer.h"
 #include "entrain/rendezvous/job_environment.h"
 #include "entrain/rendezvous/server.h"
+#include "entrain/strategy/rule_settings.h"
 #include "entrain/transport/tcp/tcp_transport.h"
 
 namespace entrain::optim {
@@ -20,22 +21,15 @@ constexpr int kWorkers = 4, kVictim = 2;
 constexpr int kSteps = 600, kFatalStep = 200;
 constexpr int64_t kSize = 1'000'000;  // a snapshot fills more than a socket's buffers
 
-std::unique_ptr<DistributedOptimizer> make(const strategy::Optimizer& settings, Worker worker) {
-  if (settings.rule == "downpour") return make_downpour(settings, std::move(worker));
-  if (settings.rule == "async-ps") return make_async_ps(settings, std::move(worker));
-  if (settings.rule == "easgd-async") return make_easgd_async(settings, std::move(worker));
-  return make_lsgd_async(settings, std::move(worker));
-}
-
 // Steps of 2 ms towards x = 1. Returns what is left of the way after all of them.
 double train(const strategy::Optimizer& settings, const rendezvous::JobEnvironment& job, int signal) {
   torch::set_num_threads(1);
   const auto transport = transport::connect_tcp(job, Deadline::after(30));
   torch::Tensor x = torch::zeros({kSize});
   torch::optim::SGD base({x}, torch::optim::SGDOptions(0.05));
-  Worker worker{.x = x, .base = base, .transport = *transport, .ranks = {0, 1, 2, 3}, .groups = {}};
+  RuleWorker worker{.x = x, .base = base, .transport = *transport, .ranks = {0, 1, 2, 3}, .groups = {}};
   worker.timeout_s = 30;
-  const auto rule = make(settings, std::move(worker));
+  const auto rule = make_rule(strategy::rule_of(settings), std::move(worker));
   auto start = Clock::now();
   double before = 0;
   for (int i = 0; i < kSteps; ++i) {

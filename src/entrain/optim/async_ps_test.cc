@@ -7,9 +7,10 @@
 #include <thread>
 
 #include "entrain/base/error.h"
-#include "entrain/optim/async_rules.h"
 #include "entrain/optim/base.h"
+#include "entrain/optim/distributed_optimizer.h"
 #include "entrain/optim/problems.h"
+#include "entrain/strategy/rule_settings.h"
 #include "support/ranks.h"
 
 namespace entrain::optim {
@@ -85,7 +86,7 @@ TEST(AsyncPs, WithAPeriodTheWorkersMeetAtItsEnd) {
   }
 }
 
-// One worker whose x, base and rule are made together with its fellows'.
+// One worker whose x, base and rule are made together with the other workers'.
 struct Trainee {
   torch::Tensor x;
   std::unique_ptr<torch::optim::Optimizer> base;
@@ -96,9 +97,9 @@ struct Trainee {
 
   Trainee(const Problem& p, const Optimizer& settings, transport::Transport& t, double timeout_s = 30)
       : x(p.start(0)), base(make_base(settings, {x}, 0, 1)), problem(p), rank(t.rank()) {
-    Worker worker{.x = x, .base = *base, .transport = t, .ranks = {0, 1, 2, 3}, .groups = {}};
+    RuleWorker worker{.x = x, .base = *base, .transport = t, .ranks = {0, 1, 2, 3}, .groups = {}};
     worker.timeout_s = timeout_s;
-    rule = make_async_ps(settings, std::move(worker));
+    rule = make_rule(strategy::rule_of(settings), std::move(worker));
   }
   void step() {
     x.mutable_grad() = problem.gradient(x, rank, k++);

@@ -10,9 +10,9 @@
 
 namespace entrain::optim {
 
-std::unique_ptr<DistributedOptimizer> make_async_ps(const strategy::Optimizer& settings, Worker worker);
-std::unique_ptr<DistributedOptimizer> make_downpour(const strategy::Optimizer& settings, Worker worker);
-std::unique_ptr<DistributedOptimizer> make_easgd_async(const strategy::Optimizer& settings, Worker worker);
-std::unique_ptr<DistributedOptimizer> make_lsgd_async(const strategy::Optimizer& settings, Worker worker);
+std::unique_ptr<DistributedOptimizer> make_async_ps(const strategy::AsyncPs& rule, RuleWorker worker);
+std::unique_ptr<DistributedOptimizer> make_downpour(const strategy::Downpour& rule, RuleWorker worker);
+std::unique_ptr<DistributedOptimizer> make_easgd_async(const strategy::EasgdAsync& rule, RuleWorker worker);
+std::unique_ptr<DistributedOptimizer> make_lsgd_async(const strategy::LsgdAsync& rule, RuleWorker worker);
 
 }  // namespace entrain::optim

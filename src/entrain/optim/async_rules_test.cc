@@ -1,6 +1,6 @@
 // Asynchronous rules: the mathematics with the interleaving forced, and what happens when workers are lost,
 // silent or slow.
-#include "entrain/optim/async_rules.h"
+#include "entrain/optim/distributed_optimizer.h"
 
 #include <gmock/gmock.h>
 
@@ -12,6 +12,7 @@
 #include "entrain/base/error.h"
 #include "entrain/optim/coordinator.h"
 #include "entrain/optim/hogwild.h"
+#include "entrain/strategy/rule_settings.h"
 #include "support/ranks.h"
 
 namespace entrain::optim {
@@ -59,14 +60,8 @@ void pull_to(Vector& y, double a, const Vector& z) {
 
 constexpr double kRate = 0.1;
 
-std::unique_ptr<DistributedOptimizer> make(const strategy::Optimizer& settings, Worker worker) {
-  if (settings.rule == "downpour") return make_downpour(settings, std::move(worker));
-  if (settings.rule == "async-ps") return make_async_ps(settings, std::move(worker));
-  if (settings.rule == "easgd-async") return make_easgd_async(settings, std::move(worker));
-  return make_lsgd_async(settings, std::move(worker));
-}
-
-// One worker: x, its base and its rule. Made together with its fellows, so that they train at the same time.
+// One worker: x, its base and its rule. Made together with the others, so that they train at the same
+// time.
 struct Trainee {
   const Quadratic& problem;
   int index;
@@ -80,9 +75,9 @@ struct Trainee {
         index(t.rank()),
         x(torch::zeros({static_cast<int64_t>(q.a.size())}, torch::kFloat64)),
         base({x}, torch::optim::SGDOptions(kRate)) {
-    Worker worker{.x = x, .base = base, .transport = t, .ranks = ranks, .groups = groups};
+    RuleWorker worker{.x = x, .base = base, .transport = t, .ranks = ranks, .groups = groups};
     worker.timeout_s = 30;
-    rule = make(settings, std::move(worker));
+    rule = make_rule(strategy::rule_of(settings), std::move(worker));
   }
   void step() {
     const Vector before = values(x);

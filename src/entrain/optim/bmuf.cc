@@ -13,7 +13,8 @@ namespace {
 
 class Bmuf : public Centred {
  public:
-  using Centred::Centred;
+  Bmuf(const strategy::Bmuf& rule, RuleWorker worker)
+      : Centred(rule.period, std::move(worker)), rule_(rule) {}
 
   State state() const override {
     State state = Centred::state();
@@ -30,21 +31,21 @@ class Bmuf : public Centred {
   void started() override { delta_ = torch::zeros_like(centre_); }
 
   void exchange() override {
-    const double momentum =
-        settings_.block_momentum >= 0 ? settings_.block_momentum : 1 - 1.0 / crew_.count();
+    const double momentum = rule_.block_momentum.value_or(1 - 1.0 / crew_.count());
     const torch::Tensor gain = mean_over(crew_, worker_.x).sub_(centre_);
-    delta_.mul_(momentum).add_(gain, settings_.block_rate);
+    delta_.mul_(momentum).add_(gain, rule_.block_rate);
     centre_.add_(delta_);
     worker_.x.copy_(centre_);
   }
 
+  const strategy::Bmuf rule_;
   torch::Tensor delta_;  // D; there when the centre is, the same bits at all workers
 };
 
 }  // namespace
 
-Rule make_bmuf(const strategy::Optimizer& settings, Worker worker) {
-  return std::make_unique<Bmuf>(settings, std::move(worker));
+std::unique_ptr<DistributedOptimizer> make_bmuf(const strategy::Bmuf& rule, RuleWorker worker) {
+  return std::make_unique<Bmuf>(rule, std::move(worker));
 }
 
 }  // namespace entrain::optim

@@ -35,8 +35,8 @@ Centre::Centre(transport::Transport& transport, const std::vector<int>& workers,
     attendance_.ended(worker);
     enqueue(worker, {});
   };
-  inbox_ =
-      std::make_unique<Inbox>(transport, without(workers, transport.rank()), Line::kRequest, enqueue, on_end);
+  inbox_ = std::make_unique<Inbox>(transport, without(workers, transport.rank()), Channel::kRequest, enqueue,
+                                   on_end);
   thread_ = std::thread([this] { serve(); });
 }
 
@@ -122,14 +122,14 @@ bool Centre::next(std::optional<Request>& request) {
 
 void Centre::handle(Request& request) {
   const bool ended = request.message.size() == 0;
-  const Parcel parcel = ended ? Parcel{{.kind = kLeave}, {}} : open(request.message);
-  if (parcel.heading.kind == kRead) {
+  const VectorMessage message = ended ? VectorMessage{{.kind = kLeave}, {}} : read_message(request.message);
+  if (message.heading.kind == kRead) {
     // The reply is posted, not awaited: the memory is its own until it has gone.
-    return post(transport_, request.worker, Line::kReply, wrap({}, value()));
+    return post(transport_, request.worker, Channel::kReply, make_message({}, value()));
   }
   std::unique_lock lock(centre_mutex_);
-  if (parcel.heading.kind == kPush) {
-    apply(request.worker, parcel.vector);
+  if (message.heading.kind == kPush) {
+    apply(request.worker, message.vector);
   } else {
     clocks_.gone(request.worker);
   }
@@ -157,14 +157,14 @@ std::vector<Centre::Answer> Centre::take_answers() {
       own_reply_ = std::move(reply);
       own_reply_came_.notify_all();
     } else {
-      answers.push_back({worker, wrap({}, std::move(reply))});
+      answers.push_back({worker, make_message({}, std::move(reply))});
     }
   }
   return answers;
 }
 
 void Centre::deliver(const std::vector<Answer>& answers) {
-  for (const auto& [worker, parcel] : answers) post(transport_, worker, Line::kReply, parcel);
+  for (const auto& [worker, message] : answers) post(transport_, worker, Channel::kReply, message);
 }
 
 void Centre::leave_out_who_lets_wait() {
@@ -183,7 +183,7 @@ void Centre::leave_out_who_lets_wait() {
 
 // ---- a worker's side
 
-CentreLink::CentreLink(const Worker& worker, CentreRule rule, int64_t staleness)
+CentreLink::CentreLink(const RuleWorker& worker, CentreRule rule, int64_t staleness)
     : x_(worker.x),
       transport_(worker.transport),
       rank_(worker.centre),
@@ -196,7 +196,7 @@ CentreLink::CentreLink(const Worker& worker, CentreRule rule, int64_t staleness)
 }
 
 CentreLink::~CentreLink() {
-  if (!centre_) say_goodbye(transport_, rank_, Line::kRequest);
+  if (!centre_) say_goodbye(transport_, rank_, Channel::kRequest);
 }
 
 torch::Tensor CentreLink::exchange(const torch::Tensor& pushed) {
@@ -211,13 +211,13 @@ torch::Tensor CentreLink::value() {
 
 void CentreLink::leave() {
   if (centre_) return centre_->leave();
-  post(transport_, rank_, Line::kRequest, wrap({.kind = kLeave}));
+  post(transport_, rank_, Channel::kRequest, make_message({.kind = kLeave}));
 }
 
 torch::Tensor CentreLink::request(int kind, const torch::Tensor& vector, double timeout_s) {
   const Deadline deadline = Deadline::after(timeout_s);
-  post(transport_, rank_, Line::kRequest, wrap({.kind = kind}, vector));
-  auto payload = transport::recv(transport_, rank_, tag_of(Line::kReply),
+  post(transport_, rank_, Channel::kRequest, make_message({.kind = kind}, vector));
+  auto payload = transport::recv(transport_, rank_, tag_of(Channel::kReply),
                                  {.deadline = deadline, .what = "the centre's answer"});
   return take_vector(std::move(payload));
 }

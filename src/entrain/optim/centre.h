@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "entrain/optim/clocks.h"
-#include "entrain/optim/mail.h"
-#include "entrain/optim/worker.h"
+#include "entrain/optim/rule_worker.h"
+#include "entrain/optim/vector_message.h"
 
 namespace entrain::optim {
 
@@ -59,7 +59,7 @@ class Centre {
   };
   struct Answer {
     int worker;
-    std::shared_ptr<const Parcel> parcel;
+    std::shared_ptr<const VectorMessage> message;
   };
   void serve();
   bool next(std::optional<Request>& request);
@@ -83,7 +83,7 @@ class Centre {
 
   std::mutex queue_mutex_;  // guards the group below
   std::condition_variable changed_;
-  std::deque<Request> requests_;  // at most one a worker, but for its last words
+  std::deque<Request> requests_;  // at most one per worker, and its farewell
   bool stopping_ = false;
 
   std::unique_ptr<Inbox> inbox_;
@@ -95,7 +95,7 @@ class Centre {
 class CentreLink {
  public:
   // Requires: x is the same on all workers, or restored from a checkpoint, at the first exchange.
-  CentreLink(const Worker& worker, CentreRule rule, int64_t staleness = kAnyStaleness);
+  CentreLink(const RuleWorker& worker, CentreRule rule, int64_t staleness = kAnyStaleness);
   // Says goodbye; at the centre's rank, waits for all.
   ~CentreLink();
 

@@ -2,8 +2,8 @@
 
 namespace entrain::optim {
 
-Centred::Centred(const strategy::Optimizer& settings, Worker worker)
-    : settings_(settings),
+Centred::Centred(int64_t period, RuleWorker worker)
+    : period_(period),
       worker_(std::move(worker)),
       crew_(worker_.transport, worker_.ranks, 0, worker_.timeout_s) {}
 
@@ -11,7 +11,7 @@ void Centred::step(double /*loss*/) {
   const torch::NoGradGuard no_grad;
   ensure_centre();
   own_step();
-  if ((step_ + 1) % settings_.period == 0) {
+  if ((step_ + 1) % period_ == 0) {
     const Stopwatch stopwatch(journal_.communication_s);
     exchange();
     ++journal_.exchanges;

@@ -8,7 +8,7 @@ namespace entrain::optim {
 
 class Centred : public DistributedOptimizer {
  public:
-  Centred(const strategy::Optimizer& settings, Worker worker);
+  Centred(int64_t period, RuleWorker worker);
 
   void step(double loss) final;
   void finish() final {}  // nothing is ever under way between steps
@@ -23,8 +23,8 @@ class Centred : public DistributedOptimizer {
   // After the own step that ends a period. Collective; leaves the same bits in centre_ at all.
   virtual void exchange() = 0;
 
-  const strategy::Optimizer settings_;
-  Worker worker_;
+  const int64_t period_;
+  RuleWorker worker_;
   Crew crew_;
   int64_t step_ = 0;      // that have been made before the one under way
   torch::Tensor centre_;  // undefined before the first step; the same bits at all workers

@@ -18,7 +18,7 @@ int64_t Clocks::slowest() const {
 }
 
 void Clocks::pushed(int worker) {
-  Worker& self = workers_.at(worker);
+  Pace& self = workers_.at(worker);
   if (!self.counts) {
     self.clock = std::max(self.clock, joining_clock_);
     self.counts = true;

@@ -43,7 +43,7 @@ class Clocks {
   int64_t greatest_lead() const { return greatest_lead_; }
 
  private:
-  struct Worker {
+  struct Pace {
     int64_t clock = 0;
     bool counts = true;
     bool waits = false;
@@ -53,7 +53,7 @@ class Clocks {
   int64_t slowest() const;  // kNobody: nobody counts
 
   const int64_t staleness_;
-  std::map<int, Worker> workers_;
+  std::map<int, Pace> workers_;
   int64_t joining_clock_ = 0;  // the slowest clock so far: never falls, also when all have left
   int64_t greatest_lead_ = 0;
 };

@@ -6,6 +6,7 @@
 
 #include "entrain/base/log.h"
 #include "entrain/optim/leader.h"
+#include "entrain/strategy/rule_settings.h"
 
 namespace entrain::optim {
 namespace {
@@ -19,13 +20,12 @@ std::vector<int> workers_of(const std::vector<std::vector<int>>& groups) {
 
 }  // namespace
 
-std::vector<Scope> scopes_of(const strategy::Optimizer& settings,
-                             const std::vector<std::vector<int>>& groups) {
+std::vector<Scope> scopes_of(const strategy::LsgdAsync& rule, const std::vector<std::vector<int>>& groups) {
   std::vector<Scope> scopes;
   if (groups.size() > 1) {
-    for (const auto& group : groups) scopes.push_back({group, settings.local_period_or_default()});
+    for (const auto& group : groups) scopes.push_back({group, strategy::local_period_of(rule)});
   }
-  scopes.push_back({workers_of(groups), settings.period});
+  scopes.push_back({workers_of(groups), rule.period});
   return scopes;
 }
 
@@ -93,28 +93,29 @@ int Coordinator::choose(const Progress& progress) const {
   return ranks[index];
 }
 
-Office::Office(transport::Transport& transport, const strategy::Optimizer& settings,
-               const std::vector<std::vector<int>>& groups, uint64_t seed, std::function<void(Command)> tell)
+CoordinatorService::CoordinatorService(transport::Transport& transport, const strategy::LsgdAsync& rule,
+                                       const std::vector<std::vector<int>>& groups, uint64_t seed,
+                                       std::function<void(Command)> tell)
     : transport_(transport),
       tell_(std::move(tell)),
-      coordinator_(scopes_of(settings, groups), settings.choice, seed),
+      coordinator_(scopes_of(rule, groups), rule.choice, seed),
       attendance_(transport, without(workers_of(groups), transport.rank())) {
   inbox_ = std::make_unique<Inbox>(
-      transport, without(workers_of(groups), transport.rank()), Line::kReport,
+      transport, without(workers_of(groups), transport.rank()), Channel::kReport,
       [this](int worker, transport::Payload message) { on_report(worker, std::move(message)); },
       [this](int worker, bool lost) { on_end(worker, lost); });
 }
 
-Office::~Office() {
+CoordinatorService::~CoordinatorService() {
   if (std::uncaught_exceptions() == 0) attendance_.wait();
   inbox_.reset();
 }
 
-void Office::report(double loss) { give(coordinator_.report(transport_.rank(), loss)); }
+void CoordinatorService::report(double loss) { give(coordinator_.report(transport_.rank(), loss)); }
 
-void Office::leave() { coordinator_.lost(transport_.rank()); }
+void CoordinatorService::leave() { coordinator_.lost(transport_.rank()); }
 
-void Office::on_report(int worker, transport::Payload message) {
+void CoordinatorService::on_report(int worker, transport::Payload message) {
   const Heading heading = heading_of(message);
   if (heading.kind == kLoss) {
     {
@@ -128,7 +129,7 @@ void Office::on_report(int worker, transport::Payload message) {
   changed_.notify_all();
 }
 
-void Office::on_end(int worker, bool lost) {
+void CoordinatorService::on_end(int worker, bool lost) {
   if (lost) {
     log_warn("rank {} is lost; the others go on", worker);
     std::lock_guard lock(mutex_);
@@ -137,26 +138,27 @@ void Office::on_end(int worker, bool lost) {
   coordinator_.lost(worker);
   attendance_.ended(worker);
   changed_.notify_all();
-  if (!lost) say_goodbye(transport_, worker, Line::kCommand);
+  if (!lost) say_goodbye(transport_, worker, Channel::kCommand);
 }
 
 // Posts with no lock held: inproc may run other ranks' callbacks right here.
-void Office::give(const std::vector<Coordinator::Order>& orders) {
+void CoordinatorService::give(const std::vector<Coordinator::Order>& orders) {
   for (const auto& [leader, scope, round] : orders) {
     if (leader == transport_.rank()) {
       tell_({kLead, scope, round});
     } else {
-      post(transport_, leader, Line::kCommand, wrap({.kind = kLead, .dtype = scope, .number = round}));
+      post(transport_, leader, Channel::kCommand,
+           make_message({.kind = kLead, .dtype = scope, .number = round}));
     }
   }
 }
 
-bool Office::has_answered(int worker, int64_t number) {
+bool CoordinatorService::has_answered(int worker, int64_t number) {
   const Known& known = known_[worker];
   return known.resting || known.number >= number;
 }
 
-std::vector<torch::Tensor> Office::collect(const std::vector<int>& workers, double timeout_s) {
+std::vector<torch::Tensor> CoordinatorService::collect(const std::vector<int>& workers, double timeout_s) {
   const Deadline deadline = Deadline::after(timeout_s);
   std::vector<int> asked;
   int64_t number;
@@ -170,7 +172,7 @@ std::vector<torch::Tensor> Office::collect(const std::vector<int>& workers, doub
     }
   }
   for (const int worker : asked) {
-    post(transport_, worker, Line::kCommand, wrap({.kind = kSendParameters, .number = number}));
+    post(transport_, worker, Channel::kCommand, make_message({.kind = kSendParameters, .number = number}));
   }
   std::unique_lock lock(mutex_);
   while (!deadline.passed()) {
@@ -182,7 +184,7 @@ std::vector<torch::Tensor> Office::collect(const std::vector<int>& workers, doub
   for (const int worker : workers) {
     Known& known = known_[worker];
     if (known.payload.size() > 0 && has_answered(worker, number))
-      parameters.push_back(open(known.payload).vector.clone());
+      parameters.push_back(read_message(known.payload).vector.clone());
   }
   return parameters;
 }

@@ -1,6 +1,7 @@
 // Asynchronous Leader SGD's coordinator: counts everybody's iterations and names the next leader.
 //
-//   workers ── loss, one a step ──▶ coordinator ── "lead" ──▶ the leader ── its parameters ──▶ its fellows
+//   workers ── loss, one per step ──▶ coordinator ── "lead" ──▶ the leader ── its parameters ──▶ its
+//   followers
 //
 // Only numbers reach it. It waits for nobody: a worker that is not heard of is left out, both when it is
 // counted how many iterations make a round and when a leader is chosen.
@@ -14,8 +15,8 @@
 #include <set>
 #include <vector>
 
-#include "entrain/optim/mail.h"
-#include "entrain/strategy/optimizer.h"
+#include "entrain/optim/vector_message.h"
+#include "entrain/strategy/rules.h"
 
 namespace entrain::optim {
 
@@ -25,8 +26,7 @@ struct Scope {
   int64_t period;
 };
 // One group: all workers. More: each group with the local period, then all with the global one.
-std::vector<Scope> scopes_of(const strategy::Optimizer& settings,
-                             const std::vector<std::vector<int>>& groups);
+std::vector<Scope> scopes_of(const strategy::LsgdAsync& rule, const std::vector<std::vector<int>>& groups);
 
 // The decisions. Thread-safe.
 class Coordinator {
@@ -68,7 +68,7 @@ enum ReportKind { kLoss, kParameters, kResting };  // value: the loss; number: o
 enum CommandKind { kLead, kSendParameters };       // number: round, dtype: scope; number: of the question
 
 // The coordinator's rank: takes reports, hands out orders, and collects parameters when a test asks for them.
-class Office {
+class CoordinatorService {
  public:
   struct Command {
     CommandKind kind;
@@ -76,10 +76,11 @@ class Office {
     int64_t number;
   };
   // `tell` gives a command to the worker that lives here. It must not block.
-  Office(transport::Transport& transport, const strategy::Optimizer& settings,
-         const std::vector<std::vector<int>>& groups, uint64_t seed, std::function<void(Command)> tell);
+  CoordinatorService(transport::Transport& transport, const strategy::LsgdAsync& rule,
+                     const std::vector<std::vector<int>>& groups, uint64_t seed,
+                     std::function<void(Command)> tell);
   // Waits until every worker has said goodbye, is lost or has fallen silent (not while unwinding).
-  ~Office();
+  ~CoordinatorService();
 
   // Of the worker that lives here; it counts no more after `leave`.
   void report(double loss);

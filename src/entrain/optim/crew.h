@@ -37,7 +37,7 @@ class Crew {
   int count() const { return static_cast<int>(ranks_.size()); }
   const std::vector<int>& ranks() const { return ranks_; }
 
-  // Everyone's value, by index. Costs one number a worker.
+  // Everyone's value, by index. Costs one number per worker.
   std::vector<double> all_gather(double value);
   // root's message to all, down a binomial tree: (count - 1) x its bytes on the links in all.
   void broadcast(torch::Tensor& message, int root);

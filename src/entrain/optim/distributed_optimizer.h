@@ -3,7 +3,7 @@
 //   forward, backward ──▶ step(loss): the base optimizer's update, the rule's pull, an exchange when it is
 //   due
 //
-// One rule a file, the formula above the code. x is this worker's parameters, l the number of workers.
+// One rule per file, the formula above the code. x is this worker's parameters, l the number of workers.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "entrain/optim/worker.h"
-#include "entrain/strategy/optimizer.h"
+#include "entrain/optim/rule_worker.h"
+#include "entrain/strategy/rules.h"
 
 namespace entrain::optim {
 
@@ -24,7 +24,7 @@ struct Journal {
     int local;   // rank of the group's leader
     int global;  // rank of the leader of all; -1: not chosen at this step
   };
-  std::vector<Lead> leaders;  // LSGD: one an exchange
+  std::vector<Lead> leaders;  // LSGD: one per exchange
   int64_t exchanges = 0;      // this worker took part in
   int64_t greatest_lead =
       0;  // async-ps, where the centre is: exchanges that a worker was ahead of the slowest
@@ -51,7 +51,7 @@ class DistributedOptimizer {
   virtual void finish() = 0;
 
   // This worker takes no more steps, and nobody need wait for it; after finish(). What it knows can still be
-  // read. Rules under which it matters to nobody do nothing.
+  // read. Does nothing under rules whose other workers do not wait.
   virtual void leave() {}
 
   // The parameters to test with, a copy: the centre of rules that have one, else the mean over workers (of
@@ -74,8 +74,8 @@ class DistributedOptimizer {
   Journal journal_;
 };
 
-// The rule that `settings` names, for this worker. Requires: settings pass validate() and are apart(); of
-// asynchronous rules, the first on this transport.
-std::unique_ptr<DistributedOptimizer> make_rule(const strategy::Optimizer& settings, Worker worker);
+// Requires: settings that the rule may have (see strategy::validate); of asynchronous rules, the first on
+// this transport.
+std::unique_ptr<DistributedOptimizer> make_rule(const strategy::Rule& rule, RuleWorker worker);
 
 }  // namespace entrain::optim

@@ -13,21 +13,24 @@ namespace {
 
 class Easgd : public Centred {
  public:
-  using Centred::Centred;
+  Easgd(const strategy::Easgd& rule, RuleWorker worker)
+      : Centred(rule.period, std::move(worker)), rule_(rule) {}
 
  private:
   void exchange() override {
     torch::Tensor sum = worker_.x.detach().clone();
     crew_.all_reduce(sum);
-    worker_.x.lerp_(centre_, settings_.pull);
-    centre_.add_(sum.sub_(centre_, crew_.count()), settings_.pull);
+    worker_.x.lerp_(centre_, rule_.pull);
+    centre_.add_(sum.sub_(centre_, crew_.count()), rule_.pull);
   }
+
+  const strategy::Easgd rule_;
 };
 
 }  // namespace
 
-Rule make_easgd(const strategy::Optimizer& settings, Worker worker) {
-  return std::make_unique<Easgd>(settings, std::move(worker));
+std::unique_ptr<DistributedOptimizer> make_easgd(const strategy::Easgd& rule, RuleWorker worker) {
+  return std::make_unique<Easgd>(rule, std::move(worker));
 }
 
 }  // namespace entrain::optim

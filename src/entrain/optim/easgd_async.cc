@@ -3,7 +3,7 @@
 //   each step          x <- base(x)
 //   every period       d = a (x - c);  x -= d;  c += d             each worker when its own period is over
 //
-// x travels to the centre, which computes d, and d back: both sides use the same bits. 2 B bytes an exchange
+// x travels to the centre, which computes d, and d back: both sides use the same bits. 2 B bytes per exchange
 // of one worker. a = pull. Around a Nesterov base this is asynchronous EAMSGD.
 #include "entrain/optim/async_rules.h"
 #include "entrain/optim/centre.h"
@@ -22,13 +22,13 @@ CentreRule easgd_centre(double pull) {
 
 class EasgdAsync : public DistributedOptimizer {
  public:
-  EasgdAsync(const strategy::Optimizer& settings, Worker worker)
-      : settings_(settings), worker_(std::move(worker)), link_(worker_, easgd_centre(settings.pull)) {}
+  EasgdAsync(const strategy::EasgdAsync& rule, RuleWorker worker)
+      : rule_(rule), worker_(std::move(worker)), link_(worker_, easgd_centre(rule.pull)) {}
 
   void step(double /*loss*/) override {
     const torch::NoGradGuard no_grad;
     worker_.own_update();
-    if (++step_ % settings_.period != 0) return;
+    if (++step_ % rule_.period != 0) return;
     const Stopwatch stopwatch(journal_.communication_s);
     worker_.x.sub_(link_.exchange(worker_.x));
     ++journal_.exchanges;
@@ -51,16 +51,16 @@ class EasgdAsync : public DistributedOptimizer {
   }
 
  private:
-  const strategy::Optimizer settings_;
-  Worker worker_;
+  const strategy::EasgdAsync rule_;
+  RuleWorker worker_;
   int64_t step_ = 0;
   CentreLink link_;
 };
 
 }  // namespace
 
-std::unique_ptr<DistributedOptimizer> make_easgd_async(const strategy::Optimizer& settings, Worker worker) {
-  return std::make_unique<EasgdAsync>(settings, std::move(worker));
+std::unique_ptr<DistributedOptimizer> make_easgd_async(const strategy::EasgdAsync& rule, RuleWorker worker) {
+  return std::make_unique<EasgdAsync>(rule, std::move(worker));
 }
 
 }  // namespace entrain::optim

@@ -112,6 +112,13 @@ std::optional<std::string> trouble_with(double loss, const NamedTensors& paramet
   return std::nullopt;
 }
 
+void update_and_check(torch::optim::Optimizer& optimizer, const NamedTensors& parameters, int rank,
+                      int64_t step) {
+  optimizer.step();
+  const auto name = first_non_finite(parameters);
+  if (name) stop_at_non_finite(rank, step, fmt::format("{} is not finite after the update", *name));
+}
+
 void stop_at_non_finite(int rank, int64_t step, const std::string& what) {
   fail("rank {}, step {}: {}; a lower learning rate or clipping may help", rank, step, what);
 }

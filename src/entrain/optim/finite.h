@@ -11,6 +11,10 @@
 
 #include "entrain/base/non_finite.h"  // IWYU pragma: export
 
+namespace torch::optim {
+class Optimizer;
+}
+
 namespace entrain {
 
 // "stop" or "skip", which programs choose from. Throws InputError naming the value and what is allowed.
@@ -39,6 +43,10 @@ std::string describe_non_finite(const torch::Tensor& tensor);
 // What is wrong with a worker's step, or nothing: "the loss is nan", "the gradient of fc.weight is not finite
 // (3 of 864 values, the first is inf)". `parameters` by name, with gradients.
 std::optional<std::string> trouble_with(double loss, const NamedTensors& parameters);
+
+// optimizer.step(), after which a parameter that is not finite ends the job: throws as stop_at_non_finite().
+void update_and_check(torch::optim::Optimizer& optimizer, const NamedTensors& parameters, int rank,
+                      int64_t step);
 
 // Throws Error with what all kinds of training say: "rank 1, step 12: WHAT; ...".
 [[noreturn]] void stop_at_non_finite(int rank, int64_t step, const std::string& what);

@@ -1,6 +1,6 @@
 // Hogwild (Niu, Recht, Re, Wright, 2011): threads share x and step without locks.
 //
-//   each thread, for ever:   g = gradient at whatever x is while it looks;   x <- base(x, g)
+//   each thread, repeatedly:   g = gradient at whatever x is while it looks;   x <- base(x, g)
 //
 // Updates of two threads to one element may overwrite each other, and a thread may see x half updated: the
 // rule lives with that. Every thread has a replica of the model whose parameters are views of the one x, and
@@ -30,7 +30,7 @@ struct HogwildReplica {
 // are not what x was flattened from.
 void share(const torch::Tensor& x, const std::vector<torch::Tensor>& parameters);
 
-// Runs one thread a replica until `steps` steps have been made by all of them together, or `stop` is set.
+// Runs one thread per replica until `steps` steps have been made by all of them together, or `stop` is set.
 // `after` (optional) hears of each step: the replica, the number of the step, its loss; calls are not
 // concurrent. Returns the steps made. The first exception of a thread stops all and is thrown here.
 // Requires: share(x, replica.parameters) was called for each replica (or flatten made x from them).

@@ -14,8 +14,8 @@ namespace {
 
 class LocalSgd : public DistributedOptimizer {
  public:
-  LocalSgd(const strategy::Optimizer& settings, Worker worker)
-      : settings_(settings),
+  LocalSgd(const strategy::LocalSgd& rule, RuleWorker worker)
+      : rule_(rule),
         worker_(std::move(worker)),
         crew_(worker_.transport, worker_.ranks, 0, worker_.timeout_s) {}
 
@@ -28,8 +28,8 @@ class LocalSgd : public DistributedOptimizer {
       await();
       worker_.x.add_(average_.sub_(std::exchange(before_, {})));
     }
-    if (step_ % settings_.period != 0) return;
-    if (settings_.overlap) {
+    if (step_ % rule_.period != 0) return;
+    if (rule_.overlap) {
       before_ = worker_.x.detach().clone();
       arrival_ = crew_.beside([this] { average_ = mean_over(crew_, before_); });
     } else {
@@ -71,8 +71,8 @@ class LocalSgd : public DistributedOptimizer {
     ++journal_.exchanges;
   }
 
-  const strategy::Optimizer settings_;
-  Worker worker_;
+  const strategy::LocalSgd rule_;
+  RuleWorker worker_;
   int64_t step_ = 0;
   torch::Tensor before_;   // x when the exchange under way began; undefined: none is
   torch::Tensor average_;  // of everyone's before_
@@ -82,8 +82,8 @@ class LocalSgd : public DistributedOptimizer {
 
 }  // namespace
 
-Rule make_local_sgd(const strategy::Optimizer& settings, Worker worker) {
-  return std::make_unique<LocalSgd>(settings, std::move(worker));
+std::unique_ptr<DistributedOptimizer> make_local_sgd(const strategy::LocalSgd& rule, RuleWorker worker) {
+  return std::make_unique<LocalSgd>(rule, std::move(worker));
 }
 
 }  // namespace entrain::optim

@@ -26,11 +26,12 @@
 #include "entrain/base/error.h"
 #include "entrain/optim/leader.h"
 #include "entrain/optim/rules.h"
+#include "entrain/strategy/rule_settings.h"
 
 namespace entrain::optim {
 namespace {
 
-std::vector<int> group_of(int rank, const Worker& worker) {
+std::vector<int> group_of(int rank, const RuleWorker& worker) {
   if (worker.groups.size() < 2) return worker.ranks;
   for (const auto& group : worker.groups) {
     if (std::find(group.begin(), group.end(), rank) != group.end()) return group;
@@ -40,11 +41,11 @@ std::vector<int> group_of(int rank, const Worker& worker) {
 
 class Lsgd : public DistributedOptimizer {
  public:
-  Lsgd(const strategy::Optimizer& settings, Worker worker)
-      : settings_(settings),
+  Lsgd(const strategy::Lsgd& rule, RuleWorker worker)
+      : rule_(rule),
         worker_(std::move(worker)),
         grouped_(worker_.groups.size() > 1),
-        window_(settings.loss_window_or_default()),
+        window_(strategy::loss_window_of(rule)),
         all_(worker_.transport, worker_.ranks, 0, worker_.timeout_s) {
     if (grouped_) {
       const int rank = worker_.transport.rank();
@@ -55,15 +56,15 @@ class Lsgd : public DistributedOptimizer {
   void step(double loss) override {
     const torch::NoGradGuard no_grad;
     window_.add(loss);
-    pull_both(worker_.x, local_.z, settings_.proximal_or_default(grouped_), global_.z,
-              settings_.global_proximal_or_default());
+    pull_both(worker_.x, local_.z, strategy::proximal_of(rule_, grouped_), global_.z,
+              strategy::global_proximal_of(rule_));
     worker_.own_update();
     ++step_;
 
     const Stopwatch stopwatch(journal_.communication_s);
     if (under_way_) apply();
     begin();
-    if (under_way_ && !settings_.overlap) apply();
+    if (under_way_ && !rule_.overlap) apply();
   }
 
   void finish() override {
@@ -134,14 +135,14 @@ class Lsgd : public DistributedOptimizer {
   // Copies x and sets out for the leaders', when an exchange is due.
   void begin() {
     if (all_.count() == 1) return;  // nobody to follow: plain training by the base
-    const int64_t period = grouped_ ? settings_.local_period_or_default() : settings_.period;
-    const Exchange due{step_, step_ % period == 0, grouped_ && step_ % settings_.period == 0};
+    const int64_t period = grouped_ ? strategy::local_period_of(rule_) : rule_.period;
+    const Exchange due{step_, step_ % period == 0, grouped_ && step_ % rule_.period == 0};
     if (!due.local && !due.global) return;
     under_way_ = due;
     if (due.local) local_.copy(worker_.x);
     if (due.global) global_.copy(worker_.x);
     const auto exchange = [this, loss = window_.mean()] { choose_and_broadcast(loss); };
-    if (settings_.overlap) {
+    if (rule_.overlap) {
       arrival_ = group().beside(exchange);
     } else {
       exchange();
@@ -176,7 +177,7 @@ class Lsgd : public DistributedOptimizer {
   }
 
   int choose(const std::vector<double>& losses) const {
-    if (settings_.choice == "best") return best_leader(losses);
+    if (rule_.choice == "best") return best_leader(losses);
     return stochastic_leader(losses, uniform_at(worker_.seed, under_way_->step));
   }
 
@@ -201,7 +202,7 @@ class Lsgd : public DistributedOptimizer {
       return leading.leader == worker_.transport.rank() ? torch::Tensor() : leading.z;
     };
     const torch::Tensor z = adopt(local_, under_way_->local), z_global = adopt(global_, under_way_->global);
-    pull_both(worker_.x, z, settings_.pull, z_global, settings_.global_pull);
+    pull_both(worker_.x, z, rule_.pull, z_global, rule_.global_pull);
     under_way_.reset();
   }
 
@@ -209,8 +210,8 @@ class Lsgd : public DistributedOptimizer {
     return has(state, name) ? tensor_in(state, name, worker_.x) : torch::Tensor();
   }
 
-  const strategy::Optimizer settings_;
-  Worker worker_;
+  const strategy::Lsgd rule_;
+  RuleWorker worker_;
   const bool grouped_;
   LossWindow window_;
   int64_t step_ = 0;
@@ -224,8 +225,8 @@ class Lsgd : public DistributedOptimizer {
 
 }  // namespace
 
-Rule make_lsgd(const strategy::Optimizer& settings, Worker worker) {
-  return std::make_unique<Lsgd>(settings, std::move(worker));
+std::unique_ptr<DistributedOptimizer> make_lsgd(const strategy::Lsgd& rule, RuleWorker worker) {
+  return std::make_unique<Lsgd>(rule, std::move(worker));
 }
 
 }  // namespace entrain::optim

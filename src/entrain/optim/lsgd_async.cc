@@ -3,12 +3,12 @@
 //
 //   each step     x <- base(x) - m (x - z) - m_G (x - z_G)       pulls taken at x before the base's step
 //                 report (the mean loss over the window) to the coordinator
-//                 told to lead: z = a copy of x, sent to the fellows      [looked at between steps]
+//                 told to lead: z = a copy of x, sent to the followers      [looked at between steps]
 //                 leaders' z have arrived: x -= p (x - z) + p_G (x - z_G) [likewise; both at the same x]
 //
 // The coordinator (coordinator.h) names the leader when the workers have made a period of steps each on
 // average. With groups there are leaders of each group, every local period, and of all: z_G, with p_G and
-// m_G; m and m_G are those of lsgd.cc. A fellow that has not taken the last snapshot of its group's leader,
+// m_G; m and m_G are those of lsgd.cc. A follower that has not taken the last snapshot of its group's leader,
 // or of the leader of all, gets no further one of that kind: a stopped worker costs a leader two copies in
 // memory and no time. Bytes of an exchange among l workers: (l - 1) B; a report is 32.
 #include <algorithm>
@@ -22,6 +22,7 @@
 #include "entrain/optim/coordinator.h"
 #include "entrain/optim/leader.h"
 #include "entrain/optim/rules.h"
+#include "entrain/strategy/rule_settings.h"
 
 namespace entrain::optim {
 namespace {
@@ -39,41 +40,42 @@ struct Arrivals {
   std::optional<int64_t> question;    // asked for the parameters
   bool coordinator_lost = false;
 
-  void take(Office::Command command) {
+  void take(CoordinatorService::Command command) {
     std::lock_guard lock(mutex);
     if (command.kind == kLead) leads[command.scope] = command.number;
     if (command.kind == kSendParameters) question = command.number;
   }
 };
 
-// What a leader knows of a fellow.
-struct Fellow {
+// What a leader knows of a follower.
+struct Follower {
   std::atomic<bool> busy[2] = {};  // the last snapshot is still on its way: of the group, of all
   std::atomic<bool> gone = false;
 };
 
 class LsgdAsync : public DistributedOptimizer {
  public:
-  LsgdAsync(const strategy::Optimizer& settings, Worker worker)
-      : settings_(settings),
+  LsgdAsync(const strategy::LsgdAsync& rule, RuleWorker worker)
+      : rule_(rule),
         worker_(std::move(worker)),
         rank_(worker_.transport.rank()),
-        scopes_(scopes_of(settings, worker_.groups)),
-        window_(settings.loss_window_or_default()) {
+        scopes_(scopes_of(rule, worker_.groups)),
+        window_(strategy::loss_window_of(rule)) {
     worker_.transport.tolerate_losses();
     std::vector<int> others = worker_.ranks;
     std::erase(others, rank_);
-    for (const int rank : others) fellows_[rank] = std::make_shared<Fellow>();
+    for (const int rank : others) followers_[rank] = std::make_shared<Follower>();
     snapshots_ = std::make_unique<Inbox>(
-        worker_.transport, others, Line::kSnapshot,
+        worker_.transport, others, Channel::kSnapshot,
         [this](int leader, transport::Payload message) { on_snapshot(leader, std::move(message)); },
-        [this](int fellow, bool) { fellows_.at(fellow)->gone = true; });
+        [this](int follower, bool) { followers_.at(follower)->gone = true; });
     if (rank_ == worker_.centre) {
-      office_ = std::make_unique<Office>(worker_.transport, settings_, worker_.groups, worker_.seed,
-                                         [this](Office::Command command) { arrivals_.take(command); });
+      service_ = std::make_unique<CoordinatorService>(
+          worker_.transport, rule_, worker_.groups, worker_.seed,
+          [this](CoordinatorService::Command command) { arrivals_.take(command); });
     } else {
       commands_ = std::make_unique<Inbox>(
-          worker_.transport, std::vector<int>{worker_.centre}, Line::kCommand,
+          worker_.transport, std::vector<int>{worker_.centre}, Channel::kCommand,
           [this](int, transport::Payload message) { on_command(std::move(message)); },
           [this](int, bool) {
             std::lock_guard lock(arrivals_.mutex);
@@ -83,19 +85,19 @@ class LsgdAsync : public DistributedOptimizer {
   }
 
   ~LsgdAsync() override {
-    for (const auto& [rank, fellow] : fellows_) say_goodbye(worker_.transport, rank, Line::kSnapshot);
-    if (office_) {
-      office_->leave();
+    for (const auto& [rank, follower] : followers_) say_goodbye(worker_.transport, rank, Channel::kSnapshot);
+    if (service_) {
+      service_->leave();
     } else {
-      say_goodbye(worker_.transport, worker_.centre, Line::kReport);
+      say_goodbye(worker_.transport, worker_.centre, Channel::kReport);
     }
   }
 
   void step(double loss) override {
     const torch::NoGradGuard no_grad;
     window_.add(loss);
-    pull_both(worker_.x, z_local_, settings_.proximal_or_default(grouped()), z_global_,
-              settings_.global_proximal_or_default());
+    pull_both(worker_.x, z_local_, strategy::proximal_of(rule_, grouped()), z_global_,
+              strategy::global_proximal_of(rule_));
     worker_.own_update();
     ++step_;
 
@@ -107,16 +109,16 @@ class LsgdAsync : public DistributedOptimizer {
   // Nothing is under way that must be waited for. The last parameters are for test_parameters().
   void finish() override {
     const torch::NoGradGuard no_grad;
-    if (!office_) send_parameters(kResting, 0);
+    if (!service_) send_parameters(kResting, 0);
   }
 
   torch::Tensor test_parameters() override {
     const torch::NoGradGuard no_grad;
     torch::Tensor sum = worker_.x.detach().clone();
-    if (!office_) return sum;
-    std::vector<int> fellows = scopes_[own_scope()].workers;
-    std::erase(fellows, rank_);
-    const auto theirs = office_->collect(fellows, worker_.timeout_s);
+    if (!service_) return sum;
+    std::vector<int> followers = scopes_[own_scope()].workers;
+    std::erase(followers, rank_);
+    const auto theirs = service_->collect(followers, worker_.timeout_s);
     for (const torch::Tensor& x : theirs) sum.add_(x.to(sum.device()));
     return sum.div_(static_cast<double>(theirs.size()) + 1);
   }
@@ -166,8 +168,8 @@ class LsgdAsync : public DistributedOptimizer {
 
   void report() {
     const double loss = window_.mean();
-    if (office_) return office_->report(loss);
-    post(worker_.transport, worker_.centre, Line::kReport, wrap({.kind = kLoss, .value = loss}));
+    if (service_) return service_->report(loss);
+    post(worker_.transport, worker_.centre, Channel::kReport, make_message({.kind = kLoss, .value = loss}));
   }
 
   void look_at_arrivals() {
@@ -191,20 +193,20 @@ class LsgdAsync : public DistributedOptimizer {
       adopt(scope, snapshot.round, snapshot.leader, take_vector(std::move(snapshot.payload)));
       (is_global(scope) ? z_global : z_local) = is_global(scope) ? z_global_ : z_local_;
     }
-    pull_both(worker_.x, z_local, settings_.pull, z_global, settings_.global_pull);
+    pull_both(worker_.x, z_local, rule_.pull, z_global, rule_.global_pull);
     if (question) send_parameters(kParameters, *question);
   }
 
   void lead(int scope, int64_t round) {
     if (round <= rounds_[scope]) return;
     const torch::Tensor copy = worker_.x.detach().to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true);
-    const auto parcel = wrap({.kind = scope, .number = round}, copy);
+    const auto message = make_message({.kind = scope, .number = round}, copy);
     for (const int rank : scopes_[scope].workers) {
       if (rank == rank_) continue;
-      const auto& fellow = fellows_.at(rank);
-      auto& busy = fellow->busy[is_global(scope) ? 1 : 0];
-      if (fellow->gone || busy.exchange(true)) continue;
-      post(worker_.transport, rank, Line::kSnapshot, parcel, [fellow, &busy] { busy = false; });
+      const auto& follower = followers_.at(rank);
+      auto& busy = follower->busy[is_global(scope) ? 1 : 0];
+      if (follower->gone || busy.exchange(true)) continue;
+      post(worker_.transport, rank, Channel::kSnapshot, message, [follower, &busy] { busy = false; });
     }
     adopt(scope, round, rank_, copy);
   }
@@ -220,11 +222,12 @@ class LsgdAsync : public DistributedOptimizer {
 
   void send_parameters(ReportKind kind, int64_t question) {
     const torch::Tensor copy = worker_.x.detach().to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true);
-    post(worker_.transport, worker_.centre, Line::kReport, wrap({.kind = kind, .number = question}, copy));
+    post(worker_.transport, worker_.centre, Channel::kReport,
+         make_message({.kind = kind, .number = question}, copy));
   }
 
-  const strategy::Optimizer settings_;
-  Worker worker_;
+  const strategy::LsgdAsync rule_;
+  RuleWorker worker_;
   const int rank_;
   const std::vector<Scope> scopes_;
   LossWindow window_;
@@ -232,18 +235,18 @@ class LsgdAsync : public DistributedOptimizer {
   torch::Tensor z_local_, z_global_;  // undefined before the first exchange
   std::map<int, int64_t> rounds_;     // of what was adopted last, by scope
   int local_leader_ = -1;
-  std::map<int, std::shared_ptr<Fellow>> fellows_;  // by rank; the map itself never changes
+  std::map<int, std::shared_ptr<Follower>> followers_;  // by rank; the map itself never changes
   Arrivals arrivals_;
   // Last, so that they end before what they write to.
   std::unique_ptr<Inbox> snapshots_, commands_;
-  std::unique_ptr<Office> office_;  // at the coordinator's rank
+  std::unique_ptr<CoordinatorService> service_;  // at the coordinator's rank
 };
 
 }  // namespace
 
-std::unique_ptr<DistributedOptimizer> make_lsgd_async(const strategy::Optimizer& settings, Worker worker) {
+std::unique_ptr<DistributedOptimizer> make_lsgd_async(const strategy::LsgdAsync& rule, RuleWorker worker) {
   if (worker.groups.empty()) worker.groups = {worker.ranks};
-  return std::make_unique<LsgdAsync>(settings, std::move(worker));
+  return std::make_unique<LsgdAsync>(rule, std::move(worker));
 }
 
 }  // namespace entrain::optim

@@ -26,7 +26,8 @@ constexpr double kLeastRho = 0.1;
 
 class Parle : public Centred {
  public:
-  using Centred::Centred;
+  Parle(const strategy::Parle& rule, RuleWorker worker)
+      : Centred(rule.period, std::move(worker)), rule_(rule) {}
 
   State state() const override {
     State state = Centred::state();
@@ -68,17 +69,18 @@ class Parle : public Centred {
   // gamma or rho: scope s^(exchanges so far).
   double annealed(double least) const {
     const double s = 1 - 1 / (2.0 * static_cast<double>(worker_.epoch_steps));
-    const int64_t exchanges = step_ / settings_.period;
-    return std::max(least, settings_.scope * std::pow(s, static_cast<double>(exchanges)));
+    const int64_t exchanges = step_ / rule_.period;
+    return std::max(least, rule_.scope * std::pow(s, static_cast<double>(exchanges)));
   }
 
+  const strategy::Parle rule_;
   torch::Tensor replica_, walk_;  // x and z; there when the centre, xbar, is
 };
 
 }  // namespace
 
-Rule make_parle(const strategy::Optimizer& settings, Worker worker) {
-  return std::make_unique<Parle>(settings, std::move(worker));
+std::unique_ptr<DistributedOptimizer> make_parle(const strategy::Parle& rule, RuleWorker worker) {
+  return std::make_unique<Parle>(rule, std::move(worker));
 }
 
 }  // namespace entrain::optim

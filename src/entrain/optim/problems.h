@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "entrain/optim/distributed_optimizer.h"
+#include "entrain/strategy/optimizer.h"
 
 namespace entrain::optim {
 
@@ -29,11 +30,11 @@ Problem double_well(std::vector<double> starts, double tilt = 0);
 // Symmetric matrix completion: M = U U^T with U n x rank, observed at a symmetric random set of entries that
 // holds the diagonal; f(X) = |P(M - X X^T)|^2 / (4 n), 0 at X = U Q for every rotation Q. Even workers start
 // at a random X, odd ones at -X, which is as good: their mean, 0, is a saddle. `jitter` > 0 moves each start
-// by a random step of that size a coordinate, which breaks the symmetry.
+// by a random step of that size per coordinate, which breaks the symmetry.
 Problem matrix_completion(int n, int rank, double observed, uint64_t seed, double jitter = 0);
 
 // f(x) = x^T A x / 2, A diagonal with eigenvalues spread evenly over [1, condition]; gradients carry noise of
-// standard deviation `noise` a coordinate, drawn from (seed, worker, k). All start at the same random x.
+// standard deviation `noise` per coordinate, drawn from (seed, worker, k). All start at the same random x.
 Problem noisy_quadratic(int dimensions, double condition, double noise, uint64_t seed);
 
 // f(x) = sum_i |A_i x - b_i|^2 / (2 l rows), worker i sees its own A_i, b_i only (a shard of the data).

@@ -14,8 +14,8 @@ CentreRule adding(double share) {
 
 class PushPull : public DistributedOptimizer {
  public:
-  PushPull(const strategy::Optimizer& settings, Worker worker, double share, int64_t staleness)
-      : settings_(settings),
+  PushPull(int64_t period, RuleWorker worker, double share, int64_t staleness)
+      : period_(period),
         worker_(std::move(worker)),
         pulled_(worker_.x.detach().clone()),
         link_(worker_, adding(share), staleness) {}
@@ -24,7 +24,7 @@ class PushPull : public DistributedOptimizer {
     const torch::NoGradGuard no_grad;
     worker_.own_update();
     pushed_ = false;
-    if (++step_ % settings_.period == 0) exchange();
+    if (++step_ % period_ == 0) exchange();
   }
 
   void finish() override {
@@ -61,8 +61,8 @@ class PushPull : public DistributedOptimizer {
     if (Centre* centre = link_.own()) journal_.greatest_lead = centre->greatest_lead();
   }
 
-  const strategy::Optimizer settings_;
-  Worker worker_;
+  const int64_t period_;
+  RuleWorker worker_;
   int64_t step_ = 0;
   torch::Tensor pulled_;
   bool pushed_ = true;  // nothing has happened since the last exchange
@@ -71,9 +71,9 @@ class PushPull : public DistributedOptimizer {
 
 }  // namespace
 
-std::unique_ptr<DistributedOptimizer> make_push_pull(const strategy::Optimizer& settings, Worker worker,
-                                                     double share, int64_t staleness) {
-  return std::make_unique<PushPull>(settings, std::move(worker), share, staleness);
+std::unique_ptr<DistributedOptimizer> make_push_pull(int64_t period, RuleWorker worker, double share,
+                                                     int64_t staleness) {
+  return std::make_unique<PushPull>(period, std::move(worker), share, staleness);
 }
 
 }  // namespace entrain::optim

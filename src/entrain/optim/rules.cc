@@ -8,7 +8,7 @@
 namespace entrain::optim {
 namespace {
 
-void refuse_groups_of_one(const Worker& worker) {
+void refuse_groups_of_one(const RuleWorker& worker) {
   if (worker.groups.size() < 2) return;
   for (const auto& group : worker.groups) {
     if (group.size() == 1) {
@@ -17,6 +17,29 @@ void refuse_groups_of_one(const Worker& worker) {
     }
   }
 }
+
+struct Make {
+  using Made = std::unique_ptr<DistributedOptimizer>;
+  RuleWorker& worker;  // moved from
+
+  Made operator()(const strategy::Lsgd& rule) const {
+    refuse_groups_of_one(worker);
+    return make_lsgd(rule, std::move(worker));
+  }
+  Made operator()(const strategy::LsgdAsync& rule) const {
+    refuse_groups_of_one(worker);
+    return make_lsgd_async(rule, std::move(worker));
+  }
+  Made operator()(const strategy::Easgd& rule) const { return make_easgd(rule, std::move(worker)); }
+  Made operator()(const strategy::EasgdAsync& rule) const {
+    return make_easgd_async(rule, std::move(worker));
+  }
+  Made operator()(const strategy::Downpour& rule) const { return make_downpour(rule, std::move(worker)); }
+  Made operator()(const strategy::AsyncPs& rule) const { return make_async_ps(rule, std::move(worker)); }
+  Made operator()(const strategy::LocalSgd& rule) const { return make_local_sgd(rule, std::move(worker)); }
+  Made operator()(const strategy::Bmuf& rule) const { return make_bmuf(rule, std::move(worker)); }
+  Made operator()(const strategy::Parle& rule) const { return make_parle(rule, std::move(worker)); }
+};
 
 const torch::Tensor* find(const State& state, std::string_view name) {
   const auto at = std::find_if(state.begin(), state.end(), [&](const auto& e) { return e.first == name; });
@@ -32,23 +55,8 @@ const torch::Tensor& need(const State& state, std::string_view name) {
 
 }  // namespace
 
-Rule make_rule(const strategy::Optimizer& settings, Worker worker) {
-  if (settings.rule == "lsgd" || settings.rule == "lsgd-async") {
-    refuse_groups_of_one(worker);
-    return settings.rule == "lsgd" ? make_lsgd(settings, std::move(worker))
-                                   : make_lsgd_async(settings, std::move(worker));
-  }
-  if (settings.rule == "easgd-async") return make_easgd_async(settings, std::move(worker));
-  if (settings.rule == "async-ps") return make_async_ps(settings, std::move(worker));
-  if (settings.rule == "downpour") return make_downpour(settings, std::move(worker));
-  if (settings.rule == "easgd" || settings.rule == "eamsgd") return make_easgd(settings, std::move(worker));
-  if (settings.rule == "local-sgd") return make_local_sgd(settings, std::move(worker));
-  if (settings.rule == "bmuf") return make_bmuf(settings, std::move(worker));
-  if (settings.rule == "parle") return make_parle(settings, std::move(worker));
-  bad_input(
-      "optimizer: rule is '{}', allowed here: lsgd, lsgd-async, easgd, easgd-async, eamsgd, downpour, "
-      "async-ps, local-sgd, bmuf, parle",
-      settings.rule);
+std::unique_ptr<DistributedOptimizer> make_rule(const strategy::Rule& rule, RuleWorker worker) {
+  return std::visit(Make{worker}, rule);
 }
 
 torch::Tensor mean_over(Crew& crew, const torch::Tensor& x) {

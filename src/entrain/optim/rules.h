@@ -1,4 +1,4 @@
-// The rules, one a file, as make_rule (rules.cc) picks them; and what their files share.
+// The rules, one per file, as make_rule (rules.cc) picks them; and what their files share.
 #pragma once
 
 #include <memory>
@@ -10,13 +10,11 @@
 
 namespace entrain::optim {
 
-using Rule = std::unique_ptr<DistributedOptimizer>;
-
-Rule make_lsgd(const strategy::Optimizer& settings, Worker worker);
-Rule make_easgd(const strategy::Optimizer& settings, Worker worker);
-Rule make_local_sgd(const strategy::Optimizer& settings, Worker worker);
-Rule make_bmuf(const strategy::Optimizer& settings, Worker worker);
-Rule make_parle(const strategy::Optimizer& settings, Worker worker);
+std::unique_ptr<DistributedOptimizer> make_lsgd(const strategy::Lsgd& rule, RuleWorker worker);
+std::unique_ptr<DistributedOptimizer> make_easgd(const strategy::Easgd& rule, RuleWorker worker);
+std::unique_ptr<DistributedOptimizer> make_local_sgd(const strategy::LocalSgd& rule, RuleWorker worker);
+std::unique_ptr<DistributedOptimizer> make_bmuf(const strategy::Bmuf& rule, RuleWorker worker);
+std::unique_ptr<DistributedOptimizer> make_parle(const strategy::Parle& rule, RuleWorker worker);
 
 // The mean of everyone's x: a new tensor, the same bits at all. Collective.
 torch::Tensor mean_over(Crew& crew, const torch::Tensor& x);

@@ -7,6 +7,7 @@
 #include "entrain/optim/base.h"
 #include "entrain/optim/leader.h"
 #include "entrain/optim/problems.h"
+#include "entrain/strategy/rule_settings.h"
 #include "support/ranks.h"
 
 namespace entrain::optim {
@@ -397,8 +398,9 @@ void run_part(const Problem& f, const Optimizer& o, const Groups& groups, int fr
     const torch::NoGradGuard no_grad;
     torch::Tensor x = from > 0 ? saved[rank].x.clone() : f.start(rank);
     const auto base = make_base(o, {x}, rank, kWorkers);
-    const auto rule = make_rule(
-        o, {.x = x, .base = *base, .transport = transport, .ranks = {0, 1, 2, 3}, .groups = groups});
+    const auto rule =
+        make_rule(strategy::rule_of(o),
+                  {.x = x, .base = *base, .transport = transport, .ranks = {0, 1, 2, 3}, .groups = groups});
     if (from > 0) rule->restore(saved[rank].state);
     for (int k = from; k < to; ++k) {
       x.mutable_grad() = f.gradient(x, rank, k);
@@ -491,8 +493,9 @@ TEST(Rules, ALostWorkerEndsTheOthersWithItsName) {
         const torch::NoGradGuard no_grad;
         torch::Tensor x = f.start(rank);
         const auto base = make_base(o, {x}, rank, kWorkers);
-        const auto rule_of_rank = make_rule(
-            o, {.x = x, .base = *base, .transport = transport, .ranks = {0, 1, 2, 3}, .groups = kOne});
+        const auto rule_of_rank =
+            make_rule(strategy::rule_of(o),
+                      {.x = x, .base = *base, .transport = transport, .ranks = {0, 1, 2, 3}, .groups = kOne});
         for (int k = 0; k < 30; ++k) {
           if (rank == 3 && k == 9) return;
           x.mutable_grad() = f.gradient(x, rank, k);
@@ -519,7 +522,8 @@ TEST(Rules, LsgdTellsTheLeadersParameters) {
     torch::Tensor x = torch::full({kDimensions}, rank, torch::kFloat64);
     const auto base = make_base(o, {x}, rank, kWorkers);
     const auto rule =
-        make_rule(o, {.x = x, .base = *base, .transport = transport, .ranks = {0, 1, 2, 3}, .groups = kOne});
+        make_rule(strategy::rule_of(o),
+                  {.x = x, .base = *base, .transport = transport, .ranks = {0, 1, 2, 3}, .groups = kOne});
     const auto step = [&] {
       x.mutable_grad() = torch::zeros_like(x);
       rule->step(rank == 2 ? 1 : 5);  // worker 2 leads

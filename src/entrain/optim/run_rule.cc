@@ -6,13 +6,14 @@
 #include "entrain/base/error.h"
 #include "entrain/optim/base.h"
 #include "entrain/optim/problems.h"
+#include "entrain/strategy/rule_settings.h"
 #include "entrain/transport/inproc/inproc_transport.h"
 
 namespace entrain::optim {
 namespace {
 
 // What one worker leaves behind.
-struct Diary {
+struct WorkerResult {
   std::vector<torch::Tensor> positions;
   torch::Tensor tested;
   Journal journal;
@@ -20,45 +21,45 @@ struct Diary {
 };
 
 void train(const Problem& problem, const strategy::Optimizer& settings, int workers, int64_t steps,
-           const RunSettings& run, transport::Transport& transport, Diary& diary) {
+           const RunSettings& run, transport::Transport& transport, WorkerResult& result) {
   const int me = transport.rank();
   torch::Tensor x = problem.start(me).clone();
   const auto base = make_base(settings, {x}, me, workers);
-  Worker worker{.x = x, .base = *base, .transport = transport, .ranks = {}, .groups = run.groups};
+  RuleWorker worker{.x = x, .base = *base, .transport = transport, .ranks = {}, .groups = run.groups};
   worker.ranks.resize(workers);
   std::iota(worker.ranks.begin(), worker.ranks.end(), 0);
   if (worker.groups.empty()) worker.groups = {worker.ranks};
   worker.seed = run.seed;
-  const auto rule = make_rule(settings, std::move(worker));
+  const auto rule = make_rule(strategy::rule_of(settings), std::move(worker));
 
-  diary.positions.push_back(x.clone());
+  result.positions.push_back(x.clone());
   uint64_t bytes_before = 0;
   for (int64_t k = 0; k < steps; ++k) {
     if (run.rate) base->param_groups().front().options().set_lr(run.rate(k));
     x.mutable_grad() = problem.gradient(x, me, k);
     rule->step(problem.objective(x));
     if (k == 0) bytes_before = transport.bytes_sent();
-    if ((k + 1) % run.record_every == 0) diary.positions.push_back(x.clone());
+    if ((k + 1) % run.record_every == 0) result.positions.push_back(x.clone());
   }
   rule->finish();
-  diary.bytes_sent = transport.bytes_sent() - bytes_before;
-  diary.tested = rule->test_parameters();
-  diary.journal = rule->journal();
+  result.bytes_sent = transport.bytes_sent() - bytes_before;
+  result.tested = rule->test_parameters();
+  result.journal = rule->journal();
 }
 
-Trace put_together(const Problem& problem, const RunSettings& run, std::vector<Diary>& diaries) {
+Trace put_together(const Problem& problem, const RunSettings& run, std::vector<WorkerResult>& results) {
   Trace trace;
-  for (size_t record = 0; record < diaries.front().positions.size(); ++record) {
+  for (size_t record = 0; record < results.front().positions.size(); ++record) {
     std::vector<torch::Tensor> positions;
-    for (const Diary& diary : diaries) positions.push_back(diary.positions[record]);
+    for (const WorkerResult& result : results) positions.push_back(result.positions[record]);
     trace.objective.push_back(problem.objective(torch::stack(positions).mean(0)));
     trace.positions.push_back(std::move(positions));
     trace.steps.push_back(static_cast<int64_t>(record) * run.record_every);
   }
-  trace.tested = diaries.front().tested;
-  for (Diary& diary : diaries) {
-    trace.journals.push_back(std::move(diary.journal));
-    trace.bytes_sent += diary.bytes_sent;
+  trace.tested = results.front().tested;
+  for (WorkerResult& result : results) {
+    trace.journals.push_back(std::move(result.journal));
+    trace.bytes_sent += result.bytes_sent;
   }
   return trace;
 }
@@ -70,7 +71,7 @@ Trace run_rule_on(const Problem& problem, const strategy::Optimizer& settings, i
   strategy::validate(settings);
   if (workers < 1) bad_input("workers is {}, allowed: 1 or more", workers);
   const auto transports = transport::make_inproc(workers);
-  std::vector<Diary> diaries(workers);
+  std::vector<WorkerResult> results(workers);
   std::mutex mutex;
   std::exception_ptr first;
   std::vector<std::thread> threads;
@@ -79,7 +80,7 @@ Trace run_rule_on(const Problem& problem, const strategy::Optimizer& settings, i
       const torch::NoGradGuard no_grad;
       std::string reason;
       try {
-        train(problem, settings, workers, steps, run, *transports[i], diaries[i]);
+        train(problem, settings, workers, steps, run, *transports[i], results[i]);
       } catch (const std::exception& e) {
         reason = e.what();
         const std::lock_guard lock(mutex);
@@ -90,7 +91,7 @@ Trace run_rule_on(const Problem& problem, const strategy::Optimizer& settings, i
   }
   for (auto& thread : threads) thread.join();
   if (first) std::rethrow_exception(first);
-  return put_together(problem, run, diaries);
+  return put_together(problem, run, results);
 }
 
 }  // namespace entrain::optim

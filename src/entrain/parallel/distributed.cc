@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "entrain/base/error.h"
@@ -11,9 +10,10 @@
 #include "entrain/job/control.h"
 #include "entrain/optim/base.h"
 #include "entrain/parallel/device.h"
+#include "entrain/parallel/no_gradient.h"
 #include "entrain/parallel/same_start.h"
 #include "entrain/parallel/trained.h"
-#include "entrain/strategy/builders/registry.h"
+#include "entrain/strategy/shape.h"
 #include "entrain/strategy/validate.h"
 
 namespace entrain::parallel {
@@ -30,40 +30,6 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-// What a worker sends for a variable that it has no gradient of: -0, because it adds like 0 and yet (-0) +
-// (-0) alone is -0. So all workers see it when nobody has used the variable.
-torch::Tensor no_gradient(const graph::Variable& described, const torch::Tensor& variable) {
-  if (described.sparse) return torch::zeros(variable.sizes(), variable.options().layout(torch::kSparse));
-  return torch::full_like(variable, -0.0, torch::MemoryFormat::Contiguous);
-}
-
-bool is_negative_zero(const unsigned char* bytes, size_t width) {  // little-endian: the sign is in the last
-  return bytes[width - 1] == 0x80 && std::all_of(bytes, bytes + width - 1, [](auto b) { return b == 0; });
-}
-
-// Whether every worker sent no_gradient().
-bool is_no_gradient(const torch::Tensor& gradient) {
-  if (gradient.is_sparse()) return gradient._nnz() == 0;
-  if (gradient.numel() == 0) return false;
-  const torch::Tensor host = gradient.cpu().contiguous();
-  const auto* bytes = static_cast<const unsigned char*>(host.data_ptr());
-  const size_t width = host.element_size();
-  // All are as the first.
-  return is_negative_zero(bytes, width) && std::memcmp(bytes, bytes + width, host.nbytes() - width) == 0;
-}
-
-// A gradient that is there must not look like no_gradient(): its first element may be 0, but not -0.
-void mark_as_made(torch::Tensor& gradient) {
-  if (gradient.is_sparse() || gradient.numel() == 0) return;
-  if (!gradient.is_cpu()) {
-    gradient.flatten().narrow(0, 0, 1).add_(0.0);  // (-0) + 0 = 0, and no other value changes
-    return;
-  }
-  auto* bytes = static_cast<unsigned char*>(gradient.data_ptr());
-  const size_t width = gradient.element_size();
-  if (is_negative_zero(bytes, width)) bytes[width - 1] = 0;
-}
-
 }  // namespace
 
 Distributed::Distributed(job::Context& context, torch::nn::Module& module, torch::optim::Optimizer* optimizer,
@@ -76,6 +42,7 @@ Distributed::Distributed(job::Context& context, torch::nn::Module& module, torch
       engine_(*context.transport, context.job.timeout_s, handle_) {
   check_rank();
   check_devices();
+  take_range();
   if (optimizer != nullptr) updater_.emplace(*optimizer);
   const auto held = held_tensors(module, optimizer);
   check_same_tensors(context, held);
@@ -99,6 +66,34 @@ void Distributed::check_devices() const {
     bad_input("rank {}: {} is on {}, {} on {}; allowed: all parameters of a rank on one device",
               context_.rank(), first_name, first.device().str(), name, tensor.device().str());
   }
+}
+
+// Divisor: examples of the update / examples of this rank.
+void Distributed::take_range() {
+  divisor_ = context_.workers();
+  if (options_.strategy.stored() && options_.strategy.stored()->shape) {
+    check_whole(*options_.strategy.stored()->shape);
+    if (options_.shares.empty()) options_.shares = options_.strategy.stored()->shape->cells[0].shares;
+  }
+  if (options_.examples == 0 && options_.shares.empty()) return;
+  const std::vector<int> ranks = context_.cluster.worker_ranks();
+  strategy::Shape shape = strategy::data_parallel(1, ranks);
+  shape.cells[0].shares = options_.shares;
+  strategy::validate(shape, 1, context_.cluster, options_.examples);
+  const auto own = std::find(ranks.begin(), ranks.end(), context_.rank()) - ranks.begin();
+  range_ = plan::assign(shape, options_.examples).micro_batches[static_cast<size_t>(own)];
+  divisor_ = static_cast<double>(options_.examples) / static_cast<double>(range_.count);
+}
+
+// A shape can say how these workers share the examples, and no more: each of them has the whole module.
+void Distributed::check_whole(const strategy::Shape& shape) const {
+  const std::vector<int> ranks = context_.cluster.worker_ranks();
+  if (shape.cells.size() == 1 && shape.cells[0].ranks == ranks) return;
+  bad_input(
+      "the strategy's shape has {} cells on {} ranks; allowed where each worker has the whole model: one "
+      "cell on "
+      "all {} workers",
+      shape.cells.size(), shape.ranks().size(), ranks.size());
 }
 
 // An orderly end tells the servers; after a failure they know already.
@@ -143,14 +138,15 @@ void Distributed::settle_model(graph::Capture captured, const std::vector<size_t
   for (const auto& variable : variables_) settled_.insert(variable.unsafeGetTensorImpl());
   strategy::Strategy own;
   if (context_.rank() == 0) {
-    own = strategy::load_or_build(options_.strategy, graph_, context_.cluster, options_.seed);
+    own = options_.strategy.made_for(graph_, context_.cluster, options_.seed);
   }
   settle_strategy(own);
   profile_.emplace(variables_.size());
   watch_gradients();
 }
 
-void Distributed::settle_strategy(const strategy::Strategy& strategy) {
+void Distributed::settle_strategy(strategy::Strategy strategy) {
+  strategy.shape.reset();  // range() is what it said
   strategy_ = job::agree_on_strategy(*context_.transport, strategy, Deadline::after(context_.job.timeout_s));
   strategy::validate(strategy_, graph_, context_.cluster);
   engine_.set_plan(plan::make_plan(strategy_, graph_, context_.cluster), graph_, variables_);
@@ -159,6 +155,12 @@ void Distributed::settle_strategy(const strategy::Strategy& strategy) {
 void Distributed::switch_strategy(const strategy::Strategy& strategy) {
   if (hooks_ == nullptr) fail("switch_strategy before the first step: set Options::strategy instead");
   finish();
+  if (strategy.shape) {
+    check_whole(*strategy.shape);
+    if (strategy.shape->cells[0].shares != options_.shares) {
+      bad_input("switch_strategy: the strategy's shape has other shares of the examples; allowed: the same");
+    }
+  }
   if (context_.rank() == 0) strategy::validate(strategy, graph_, context_.cluster);
   job::give_order(context_, job::To::kServers, {job::Order::Kind::kSwitch, handle_});
   settle_strategy(strategy);
@@ -188,12 +190,12 @@ graph::Graph Distributed::profiled_graph() const {
 
 // --- Gradients: made, sent, summed ---
 
-// d(mean over all workers)/dx = sum over workers of d(loss / workers)/dx: the sum on the wire is the mean.
+// d(mean over all workers)/dx = sum over workers of d(loss / divisor)/dx: the sum on the wire is the mean.
 // A failure fails the job: the others wait for gradients that will not come.
 void Distributed::run_backward(const torch::Tensor& loss, bool retain_graph, bool create_graph) {
   const Stopwatch stopwatch(times_.backward);
   try {
-    const torch::Tensor shared = context_.workers() == 1 ? loss : loss / context_.workers();
+    const torch::Tensor shared = context_.workers() == 1 ? loss : loss / divisor_;
     shared.backward({}, retain_graph, create_graph);
   } catch (const std::exception& e) {
     in_backward_ = false;
@@ -208,7 +210,7 @@ void Distributed::share_accumulated(const graph::NamedTensors& tensors) const {
   if (context_.workers() == 1) return;
   const torch::NoGradGuard no_grad;
   for (const auto& [name, tensor] : tensors) {
-    if (tensor.grad().defined()) tensor.mutable_grad() = tensor.grad() / context_.workers();
+    if (tensor.grad().defined()) tensor.mutable_grad() = tensor.grad() / divisor_;
   }
 }
 

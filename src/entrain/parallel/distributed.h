@@ -18,10 +18,14 @@
 #include "entrain/parallel/options.h"
 #include "entrain/parallel/step_profile.h"
 #include "entrain/parallel/updater.h"
+#include "entrain/plan/assignment.h"
 #include "entrain/plan/plan.h"
+#include "entrain/strategy/builders/request.h"
 #include "entrain/sync/engine.h"
 
 namespace entrain::parallel {
+
+using Options = BasicOptions<strategy::Request>;
 
 // One rank's handle. All methods on one thread, the one that runs forward; the same calls in the same order
 // on every worker. Errors: PeerError when another rank fails, naming it.
@@ -58,6 +62,9 @@ class Distributed {
   // After a backward of your own: replaces the gradients by their means over all workers.
   void average_gradients();
 
+  // Which of an update's examples this rank computes. Requires: Options::examples.
+  plan::MicroBatch range() const { return range_; }
+
   // With overlap_forward: waits until all updates of the last step are made.
   void finish();
 
@@ -81,9 +88,11 @@ class Distributed {
               Options options);
   void check_rank() const;
   void check_devices() const;
+  void take_range();
+  void check_whole(const strategy::Shape& shape) const;
   bool settled(const graph::NamedTensors& trained) const;
   void settle_model(graph::Capture captured, const std::vector<size_t>& ready);
-  void settle_strategy(const strategy::Strategy& strategy);
+  void settle_strategy(strategy::Strategy strategy);
   void watch_gradients();
 
   void synchronize(const torch::Tensor& loss, bool retain_graph, bool create_graph);
@@ -116,6 +125,8 @@ class Distributed {
   torch::optim::Optimizer* optimizer_;
   Options options_;
   int handle_;
+  plan::MicroBatch range_{0, 0};
+  double divisor_ = 1;  // of this rank's loss: the sum of all workers' is the mean over examples
   std::optional<Updater> updater_;
   graph::Graph graph_;
   strategy::Strategy strategy_;

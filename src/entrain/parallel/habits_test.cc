@@ -131,7 +131,7 @@ TEST(Habits, ZeroGradIsHarmlessWithoutOverlapAndWithClipping) {
   const Habit all = {"all", mixed, true, true, true, true};
   for (const Options& options :
        {Options{"allreduce", 0, false}, Options{"ps", 0, true, 0.05}, Options{"allreduce", 0, true, 0.05}}) {
-    expect_close(train({"none"}, options), train(all, options), 0, options.strategy);
+    expect_close(train({"none"}, options), train(all, options), 0, options.strategy.text());
   }
 }
 

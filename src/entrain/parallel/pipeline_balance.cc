@@ -16,8 +16,8 @@ namespace entrain::parallel {
 namespace {
 
 std::vector<int> measured_balance(const strategy::Pipeline& wanted, const layers::Sequence& sequence,
-                                  const models::Batch& batch) {
-  const models::Batch part = batch.narrow(0, std::max<int64_t>(1, batch.size() / wanted.micro_batches));
+                                  const Examples& examples, int64_t micro_batch) {
+  const models::Batch part = examples(0, std::max<int64_t>(1, micro_batch));
   // Only rank 0 measures: its random numbers must stay those of the others.
   const torch::Tensor random_numbers = checkpoint::rng_state();
   const auto costs = pipeline::measure_layers(sequence, part.input, part.target);
@@ -30,7 +30,8 @@ std::vector<int> measured_balance(const strategy::Pipeline& wanted, const layers
 }  // namespace
 
 std::vector<int> agree_on_balance(job::Context& context, const strategy::Pipeline& wanted,
-                                  const layers::Sequence& sequence, const models::Batch& batch) {
+                                  const layers::Sequence& sequence, const Examples& examples,
+                                  int64_t micro_batch) {
   const int cells = wanted.devices * wanted.chunks;
   const auto layers = static_cast<int>(sequence.layers.size());
   if (cells > layers) bad_input("`pipeline`: {} cells of {} layers: allowed: 1 to {}", cells, layers, layers);
@@ -38,13 +39,13 @@ std::vector<int> agree_on_balance(job::Context& context, const strategy::Pipelin
     return fmt::format("{}", fmt::join(balance, ","));
   };
   if (!wanted.balance.empty()) return pipeline::parse_balance(text(wanted.balance), layers, cells);
+  if (cells == 1) return {layers};
   std::string own;
-  if (context.rank() == 0)
-    own = text(cells == 1 ? std::vector<int>{layers} : measured_balance(wanted, sequence, batch));
+  if (context.rank() == 0) own = text(measured_balance(wanted, sequence, examples, micro_batch));
   const std::string agreed =
       job::tell_workers(context, own, transport::tags::kBalance, Deadline::after(context.job.timeout_s),
                         "the pipeline's balance");
-  log_info("balance {}: layers a cell, by measured time", agreed);
+  if (context.rank() == 0) log_info("balance {}: layers per cell, by measured time", agreed);
   return pipeline::parse_balance(agreed, layers, cells);
 }
 

@@ -1,35 +1,14 @@
 #include "entrain/parallel/replica_sync.h"
 
-#include <algorithm>
-
 #include "entrain/graph/capture.h"
 #include "entrain/plan/plan.h"
-#include "entrain/strategy/builders/registry.h"
-#include "entrain/strategy/stored.h"
-#include "entrain/strategy/validate.h"
 
 namespace entrain::parallel {
-namespace {
-
-// A file is for the whole model: this cell takes its own variables' part.
-strategy::Strategy strategy_for(const std::string& name_or_file, const graph::Graph& graph,
-                                const cluster::Cluster& cluster, uint64_t seed) {
-  const strategy::Named named = strategy::parse_name(name_or_file);
-  if (named.is_builder()) return strategy::load_or_build(name_or_file, graph, cluster, seed);
-  strategy::Strategy strategy = strategy::load(named.base);
-  if (named.compression) strategy = strategy::compressed(std::move(strategy), graph, *named.compression);
-  std::erase_if(strategy.variables, [&](const auto& variable) { return graph.find(variable.name) < 0; });
-  strategy::validate(strategy, graph, cluster);
-  return strategy;
-}
-
-}  // namespace
-
-ReplicaSync::ReplicaSync(job::Context& context, std::vector<int> ranks, std::string strategy, uint64_t seed,
-                         std::vector<std::pair<std::string, torch::Tensor>> named)
+ReplicaSync::ReplicaSync(job::Context& context, std::vector<int> ranks, strategy::Request request,
+                         uint64_t seed, std::vector<std::pair<std::string, torch::Tensor>> named)
     : context_(context),
       ranks_(std::move(ranks)),
-      strategy_(std::move(strategy)),
+      request_(std::move(request)),
       seed_(seed),
       named_(std::move(named)),
       transport_(*context.transport, ranks_) {}
@@ -52,7 +31,7 @@ void ReplicaSync::settle() {
     variables.push_back(tensor);
   }
   const auto cluster = cluster::restricted(context_.cluster, ranks_);
-  const auto strategy = strategy_for(strategy_, graph, cluster, seed_);
+  const auto strategy = request_.made_for_part(graph, cluster, seed_);
   id_ = strategy.id;
   engine_ = std::make_unique<sync::Engine>(transport_, context_.job.timeout_s);
   engine_->set_plan(plan::make_plan(strategy, graph, cluster), graph, variables);

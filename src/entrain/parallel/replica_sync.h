@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "entrain/job/context.h"
+#include "entrain/strategy/builders/request.h"
 #include "entrain/sync/engine.h"
 #include "entrain/transport/group_transport.h"
 
@@ -18,9 +19,9 @@ namespace entrain::parallel {
 // hosts, their variables. One a rank; the same calls in the same order on all of `ranks`.
 class ReplicaSync {
  public:
-  // `ranks`: with the same variables as this one, ascending, itself too. `strategy`: a builder's name, or a
-  // file for a model that has these variables. `named`: outlive this.
-  ReplicaSync(job::Context& context, std::vector<int> ranks, std::string strategy, uint64_t seed,
+  // `ranks`: with the same variables as this one, ascending, itself too. A file that is asked for is of a
+  // model that has these variables. `named`: outlive this.
+  ReplicaSync(job::Context& context, std::vector<int> ranks, strategy::Request request, uint64_t seed,
               std::vector<std::pair<std::string, torch::Tensor>> named);
 
   // Sums every variable's gradient over the replicas. Requires: gradients are there (a missing one counts as
@@ -34,7 +35,7 @@ class ReplicaSync {
 
   job::Context& context_;
   std::vector<int> ranks_;
-  std::string strategy_;
+  strategy::Request request_;
   uint64_t seed_;
   std::vector<std::pair<std::string, torch::Tensor>> named_;
   std::string id_;

@@ -21,14 +21,14 @@ void each_transfer(const Plan& plan, const graph::Graph& graph,
       continue;
     }
     const double rows = wire_bytes(message, graph);
-    const auto workers = static_cast<double>(plan.workers.size());
-    for (const int worker : plan.workers) {
+    const auto workers = static_cast<double>(message.ranks->size());
+    for (const int worker : *message.ranks) {
       if (message.exchange == Exchange::kSparseServer) {
         if (worker == message.root) continue;
         visit(worker, message.root, rows);
         visit(message.root, worker, rows * workers);  // the union, when no two ranks share a row
       } else {
-        for (const int other : plan.workers) {
+        for (const int other : *message.ranks) {
           if (other != worker) visit(worker, other, rows);
         }
       }
@@ -40,32 +40,20 @@ constexpr double bits_per_second(double gbit) { return gbit * 1e9; }
 
 // The formula of the header, for what one worker contributes.
 double least_seconds(double dense_bits, double sparse_bits, const cluster::Cluster& cluster) {
-  double worker_hosts = 0, slowest = 0, sparse_time = 0;
-  for (const auto& host : cluster.hosts) worker_hosts += host.server_only() ? 0 : 1;
+  double worker_hosts = 0, all_rates = 0;
+  for (const auto& host : cluster.hosts) {
+    worker_hosts += host.server_only() ? 0 : 1;
+    all_rates += bits_per_second(host.bandwidth_gbit);
+  }
   if (worker_hosts < 2) return 0;
-  const double others = cluster.workers();
+  double seconds = 2 * (worker_hosts - 1) * dense_bits / all_rates;
   for (const auto& host : cluster.hosts) {
     if (host.server_only()) continue;
-    const double rate = bits_per_second(host.bandwidth_gbit);
-    slowest = std::max(slowest, dense_bits / rate);
-    sparse_time = std::max(sparse_time, sparse_bits * (others - host.workers) / rate);
+    const double others = cluster.workers() - host.workers;
+    seconds =
+        std::max(seconds, std::max(dense_bits, sparse_bits * others) / bits_per_second(host.bandwidth_gbit));
   }
-  const double needed = 2 * (worker_hosts - 1) * dense_bits;
-  const auto carried = [&](double seconds) {
-    double bits = 0;
-    for (const auto& host : cluster.hosts) {
-      const double cap = (host.server_only() ? worker_hosts : worker_hosts - 1) * dense_bits;
-      bits += std::min(seconds * bits_per_second(host.bandwidth_gbit), cap);
-    }
-    return bits;
-  };
-  double low = slowest, high = slowest;
-  while (carried(high) < needed * (1 - 1e-12)) high *= 2;
-  for (int i = 0; i < 60 && carried(low) < needed; ++i) {
-    const double middle = (low + high) / 2;
-    (carried(middle) < needed ? low : high) = middle;
-  }
-  return std::max(carried(low) >= needed ? low : high, sparse_time);
+  return seconds;
 }
 
 }  // namespace

@@ -26,9 +26,10 @@ LinkBound link_bound(const Plan& plan, const graph::Graph& graph, const cluster:
 
 // No plan can do better. Dense gradients of M bytes on w worker hosts: each host must send at
 // least M (its own part, or the result where it sums), and all together at least 2(w-1)M (each
-// byte is summed w-1 times and handed out w-1 times), of which a worker host can carry (w-1)M
-// and a server-only one wM:
-//   T* = least T with  T b_h >= M for each worker host  and  sum over h of min(T b_h, cap_h) >= 2(w-1)M
+// byte is summed w-1 times and handed out w-1 times):
+//   T* = max( M / least b of a worker host,  2(w-1)M / sum of all b )
+// A worker host can carry (w-1)M of the sum at most and a server-only one wM, but one that carries as much
+// and M from each other worker host make 2(w-1)M already.
 // Sparse rows: each worker host must receive every other rank's rows.
 double best_link_bound(const graph::Graph& graph, const cluster::Cluster& cluster);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -50,6 +51,28 @@ struct Planner::Shared {
     if (place < graph.variables.size() && graph.variables[place].name == name) return static_cast<int>(place);
     return variables.at(name);
   }
+
+  // Who trains each variable: those who hold a layer that reads it. One that no layer reads is everyone's.
+  std::vector<const Holders*> holders_of(const strategy::Shape& shape) {
+    std::vector<std::set<int>> ranks(graph.variables.size());
+    for (const strategy::Cell& cell : shape.cells) {
+      for (int layer = cell.begin; layer < cell.end; ++layer) {
+        if (graph.layers.empty()) {
+          for (auto& of : ranks) of.insert(cell.ranks.begin(), cell.ranks.end());
+          continue;
+        }
+        for (const int v : graph.layers.at(static_cast<size_t>(layer)).variables) {
+          ranks[static_cast<size_t>(v)].insert(cell.ranks.begin(), cell.ranks.end());
+        }
+      }
+    }
+    std::vector<const Holders*> result;
+    for (const auto& of : ranks) {
+      const auto held = of.empty() ? shape.ranks() : std::vector<int>(of.begin(), of.end());
+      result.push_back(&topologies.holders(held));
+    }
+    return result;
+  }
 };
 
 namespace {
@@ -57,8 +80,14 @@ namespace {
 // One plan in the making.
 class Making {
  public:
-  Making(const graph::Graph& graph, const cluster::Cluster& cluster, Topologies& topologies, bool describe)
-      : graph_(graph), cluster_(cluster), topologies_(topologies), describe_(describe) {}
+  // `holders`: by variable; none: all workers hold all.
+  Making(const graph::Graph& graph, const cluster::Cluster& cluster, Topologies& topologies,
+         std::vector<const Holders*> holders, bool describe)
+      : graph_(graph),
+        cluster_(cluster),
+        topologies_(topologies),
+        holders_(std::move(holders)),
+        describe_(describe) {}
 
   void add(const strategy::VariableConfig& config, int variable) {
     for (size_t p = 0; p < config.parts.size(); ++p) {
@@ -76,11 +105,12 @@ class Making {
       order_as_ready(message.slices);
       push(std::move(message), "push and pull");
     }
-    for (auto& [group, merged] : groups_) {
+    for (auto& [key, merged] : groups_) {
       order_as_ready(merged.message.slices);
       merged.message.wire_elements = low_rank_elements(merged.message);
       if (merged.message.scheduled()) {
-        merged.message.schedule = topologies_.all_reduce(merged.choice, merged.message.schedule_bytes());
+        merged.message.schedule =
+            topologies_.all_reduce(merged.choice, *merged.holders, merged.message.schedule_bytes());
       }
       const char* operation = merged.message.scheduled() ? "all-reduce" : "top-k all-gather";
       push(std::move(merged.message), operation);
@@ -98,12 +128,17 @@ class Making {
  private:
   struct Merged {
     strategy::AllReduce choice;
+    const Holders* holders;
     Message message;
   };
 
-  // A worker that trains alone sends nothing, so there is nothing to compress.
-  strategy::Compressor used(strategy::Compressor compressor) const {
-    return cluster_.workers() > 1 ? compressor : strategy::Compressor::kNone;
+  const Holders& holders_of(int variable) const {
+    return holders_.empty() ? topologies_.all_workers() : *holders_[static_cast<size_t>(variable)];
+  }
+
+  // A rank that trains alone sends nothing, so there is nothing to compress.
+  static strategy::Compressor used(strategy::Compressor compressor, const Holders& holders) {
+    return holders.ranks->size() > 1 ? compressor : strategy::Compressor::kNone;
   }
 
   static Exchange exchange_of(strategy::Compressor compressor) {
@@ -139,6 +174,7 @@ class Making {
     message.slices = {slice};
     message.priority = priority;
     message.type = collective::type_from(graph_.variables[slice.variable].dtype);
+    message.ranks = holders_of(slice.variable).ranks;
     return message;
   }
 
@@ -149,26 +185,32 @@ class Making {
 
   void add(const Slice& slice, int priority, const strategy::ParameterServer& server) {
     const bool sparse = graph_.variables[slice.variable].sparse;
+    const Holders& holders = holders_of(slice.variable);
+    if (!holders_.empty() && holders.ranks->size() == 1) return add_alone(slice, priority, holders);
     Message message = start(slice, priority, sparse ? Exchange::kSparseServer : Exchange::kDense);
     message.root = cluster_.first_rank(cluster_.find(server.destination));
-    if (!sparse) message.schedule = topologies_.parameter_server(server);
-    message.compressor = used(server.compressor);
+    if (!sparse) message.schedule = topologies_.parameter_server(server, holders);
+    message.compressor = used(server.compressor, holders);
     if (sparse || !server.group) {
       return push(std::move(message), sparse ? "row push and pull" : "push and pull");
     }
-    const Way way{*server.group, message.root, server.local_replication, message.compressor, message.type};
+    const Way way{*server.group,      message.root, server.local_replication,
+                  message.compressor, message.type, holders.number};
     const auto [found, inserted] = served_.try_emplace(way, std::move(message));
     if (!inserted) join(found->second, slice, priority);
   }
 
   void add(const Slice& slice, int priority, const strategy::AllReduce& choice) {
-    Message message = start(slice, priority, exchange_of(used(choice.compressor)));
-    message.compressor = used(choice.compressor);
+    const Holders& holders = holders_of(slice.variable);
+    const strategy::Compressor compressor = used(choice.compressor, holders);
+    Message message = start(slice, priority, exchange_of(compressor));
+    message.compressor = compressor;
     message.any_way = choice.topology == strategy::Topology::kAuto && message.exchange == Exchange::kDense &&
-                      message.compressor == strategy::Compressor::kNone;
+                      compressor == strategy::Compressor::kNone && holders.number == 0;
     message.rank = choice.rank;
     message.share = choice.share;
-    const auto [found, inserted] = groups_.try_emplace(choice.group, Merged{choice, message});
+    const auto [found, inserted] =
+        groups_.try_emplace({choice.group, holders.number}, Merged{choice, &holders, message});
     if (!inserted) join(found->second.message, slice, priority);
   }
 
@@ -176,14 +218,23 @@ class Making {
     push(start(slice, priority, Exchange::kSparseAllGather), "row all-gather");
   }
 
+  // One rank holds it: no server is asked.
+  void add_alone(const Slice& slice, int priority, const Holders& holders) {
+    if (graph_.variables[slice.variable].sparse) return add(slice, priority, strategy::AllGather{});
+    Message message = start(slice, priority, Exchange::kDense);
+    message.schedule = topologies_.all_reduce({}, holders, message.schedule_bytes());
+    push(std::move(message), "gradient, held by one rank,");
+  }
+
   const graph::Graph& graph_;
   const cluster::Cluster& cluster_;
   Topologies& topologies_;
+  std::vector<const Holders*> holders_;
   bool describe_;
   // Group, root, local replication and so on, of parameter servers.
-  using Way = std::tuple<int, int, bool, strategy::Compressor, collective::Type>;
+  using Way = std::tuple<int, int, bool, strategy::Compressor, collective::Type, int>;
   std::map<Way, Message> served_;
-  std::map<int, Merged> groups_;  // all-reduces, by merge group
+  std::map<std::pair<int, int>, Merged> groups_;  // all-reduces, by merge group and holders
   Plan plan_;
 };
 
@@ -237,11 +288,13 @@ Planner::Planner(const graph::Graph& graph, const cluster::Cluster& cluster)
 Planner::~Planner() = default;
 
 Plan Planner::plan(const strategy::Strategy& strategy, bool describe) const {
-  Making making(shared_->graph, shared_->cluster, shared_->topologies, describe);
+  std::vector<const Holders*> holders;
+  if (strategy.shape) holders = shared_->holders_of(*strategy.shape);
+  Making making(shared_->graph, shared_->cluster, shared_->topologies, std::move(holders), describe);
   for (size_t i = 0; i < strategy.variables.size(); ++i) {
     making.add(strategy.variables[i], shared_->find(strategy.variables[i].name, i));
   }
-  return making.finish(shared_->workers);
+  return making.finish(strategy.shape ? strategy.shape->ranks() : shared_->workers);
 }
 
 Plan make_plan(const strategy::Strategy& strategy, const graph::Graph& graph,

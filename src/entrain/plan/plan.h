@@ -36,9 +36,10 @@ enum class Exchange {
 
 struct Message {
   Exchange exchange = Exchange::kDense;
-  std::vector<Slice> slices;  // dense: merged in this order; sparse: one, along axis 0
-  int priority = 0;           // lower goes first
-  std::string what;           // "all-reduce of fc1.weight and 3 more"
+  std::vector<Slice> slices;                      // dense: merged in this order; sparse: one, along axis 0
+  int priority = 0;                               // lower goes first
+  std::string what;                               // "all-reduce of fc1.weight and 3 more"
+  std::shared_ptr<const std::vector<int>> ranks;  // that train these variables, ascending: they sum them
   collective::Type type = collective::Type::kFloat32;
   std::shared_ptr<const collective::Schedule> schedule;  // dense
   bool any_way = false;  // dense: the strategy leaves the topology open, so a library may sum it instead
@@ -73,7 +74,7 @@ Matrix matrix_of(const Slice& slice, const graph::Variable& variable);
 
 struct Plan {
   int world = 0;
-  std::vector<int> workers;  // ranks that train
+  std::vector<int> workers;  // ranks that train something
   std::vector<Message> messages;
   std::vector<std::vector<int>> messages_of;  // by variable
 };

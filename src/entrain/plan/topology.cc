@@ -5,38 +5,45 @@
 namespace entrain::plan {
 
 Topologies::Topologies(const cluster::Cluster& cluster)
-    : cluster_(cluster),
-      world_(cluster.world()),
-      workers_(cluster.worker_ranks()),
-      servers_(cluster.hosts.size()) {
-  std::vector<std::vector<int>> by_host(cluster.hosts.size());
-  for (const int rank : workers_) by_host[cluster.host_of(rank)].push_back(rank);
+    : cluster_(cluster), world_(cluster.world()), all_(&holders(cluster.worker_ranks())) {}
+
+const Holders& Topologies::holders(const std::vector<int>& ranks) {
+  const std::lock_guard lock(mutex_);
+  const auto [found, inserted] = holders_.try_emplace(ranks);
+  if (!inserted) return found->second;
+  Holders& made = found->second;
+  made.number = static_cast<int>(holders_.size()) - 1;
+  made.ranks = std::make_shared<const std::vector<int>>(ranks);
+  std::vector<std::vector<int>> by_host(cluster_.hosts.size());
+  for (const int rank : ranks) by_host[cluster_.host_of(rank)].push_back(rank);
   for (auto& host : by_host) {
-    if (!host.empty()) groups_.push_back(std::move(host));
+    if (!host.empty()) made.by_host.push_back(std::move(host));
   }
+  return made;
 }
 
-Topologies::Shared Topologies::all_reduce(const strategy::AllReduce& choice, int64_t bytes) {
+Topologies::Shared Topologies::all_reduce(const strategy::AllReduce& choice, const Holders& holders,
+                                          int64_t bytes) {
   Topology topology = choice.topology;
   if (topology == Topology::kAuto) {
     // Two latencies matter more than even links below the size a link carries in about one.
     constexpr int64_t kSmall = 64 << 10;
-    const bool shared_hosts = groups_.size() > 1 && groups_.size() < workers_.size();
+    const bool shared_hosts = holders.by_host.size() > 1 && holders.by_host.size() < holders.ranks->size();
     topology = shared_hosts      ? Topology::kHierarchical
                : bytes <= kSmall ? Topology::kReduceScatter
                                  : Topology::kRing;
   }
   const std::lock_guard lock(mutex_);
-  Shared& schedule = all_reduces_[{topology, choice.ring_order}];
+  Shared& schedule = all_reduces_[{topology, holders.number, choice.ring_order}];
   if (schedule) return schedule;
 
   std::vector<int> order;
   for (const int host : choice.ring_order) {
-    for (const int rank : workers_) {
+    for (const int rank : *holders.ranks) {
       if (cluster_.host_of(rank) == host) order.push_back(rank);
     }
   }
-  if (order.empty()) order = workers_;
+  if (order.empty()) order = *holders.ranks;
   const auto make = [&]() -> collective::Schedule {
     switch (topology) {
       case Topology::kHalvingDoubling:
@@ -44,7 +51,7 @@ Topologies::Shared Topologies::all_reduce(const strategy::AllReduce& choice, int
       case Topology::kTree:
         return collective::tree(order, world_);
       case Topology::kHierarchical:
-        return collective::hierarchical(groups_, world_);
+        return collective::hierarchical(holders.by_host, world_);
       case Topology::kReduceScatter:
         return collective::direct(order, world_);
       default:
@@ -54,15 +61,16 @@ Topologies::Shared Topologies::all_reduce(const strategy::AllReduce& choice, int
   return schedule = std::make_shared<const collective::Schedule>(make());
 }
 
-Topologies::Shared Topologies::parameter_server(const strategy::ParameterServer& choice) {
+Topologies::Shared Topologies::parameter_server(const strategy::ParameterServer& choice,
+                                                const Holders& holders) {
   const int host = cluster_.find(choice.destination);
   const std::lock_guard lock(mutex_);
-  Shared& schedule = servers_[host][choice.local_replication ? 1 : 0];
+  Shared& schedule = servers_[{host, choice.local_replication, holders.number}];
   if (schedule) return schedule;
   const int root = cluster_.first_rank(host);
   return schedule = std::make_shared<const collective::Schedule>(
-             choice.local_replication ? collective::rooted_by_group(groups_, root, world_)
-                                      : collective::rooted(workers_, root, world_));
+             choice.local_replication ? collective::rooted_by_group(holders.by_host, root, world_)
+                                      : collective::rooted(*holders.ranks, root, world_));
 }
 
 }  // namespace entrain::plan

@@ -1,10 +1,10 @@
-// Which schedule a synchronizer's topology means on a cluster.
+// Which schedule a synchronizer's topology means on a cluster, among some of its workers.
 #pragma once
 
-#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <tuple>
 #include <vector>
 
 #include "entrain/cluster/cluster.h"
@@ -13,25 +13,36 @@
 
 namespace entrain::plan {
 
+// Ranks that train the same variables, and so sum their gradients.
+struct Holders {
+  int number = 0;                                 // 0: all workers
+  std::shared_ptr<const std::vector<int>> ranks;  // ascending
+  std::vector<std::vector<int>> by_host;          // of each host that has any
+};
+
 // Makes each schedule once: hundreds of messages share a few. Thread-safe.
 class Topologies {
  public:
   explicit Topologies(const cluster::Cluster& cluster);
 
+  // `ranks`: workers, ascending. Lives as long as this.
+  const Holders& holders(const std::vector<int>& ranks);
+  const Holders& all_workers() const { return *all_; }
+
   using Shared = std::shared_ptr<const collective::Schedule>;
   using Topology = strategy::Topology;
-  Shared all_reduce(const strategy::AllReduce& choice, int64_t bytes);
-  Shared parameter_server(const strategy::ParameterServer& choice);
+  Shared all_reduce(const strategy::AllReduce& choice, const Holders& holders, int64_t bytes);
+  Shared parameter_server(const strategy::ParameterServer& choice, const Holders& holders);
 
  private:
   const cluster::Cluster& cluster_;
   int world_;
-  std::vector<int> workers_;
-  std::vector<std::vector<int>> groups_;  // the workers of each host that has any
 
   std::mutex mutex_;
-  std::map<std::pair<Topology, std::vector<int>>, Shared> all_reduces_;  // by ring order  guarded by mutex_
-  std::vector<std::array<Shared, 2>> servers_;  // by host, without and with proxies       guarded by mutex_
+  std::map<std::vector<int>, Holders> holders_;  // by ranks                  guarded by mutex_
+  const Holders* all_;
+  std::map<std::tuple<Topology, int, std::vector<int>>, Shared> all_reduces_;  // by ring order; mutex_
+  std::map<std::tuple<int, bool, int>, Shared> servers_;  // by host, proxies, holders; mutex_
 };
 
 }  // namespace entrain::plan

@@ -59,8 +59,8 @@ std::vector<net::Endpoint> meet(const JobEnvironment& job, net::Endpoint listeni
       read = net::read_fully(socket, body.data(), size, deadline, error);
     }
     if (!read && deadline.passed() && !missing.empty()) {
-      throw PeerError(first_missing,
-                      fmt::format("rank {} waited in vain at {} for {}", job.rank, where, missing));
+      throw PeerError(first_missing, fmt::format("rank {} waited at {} for {}, which did not come", job.rank,
+                                                 where, missing));
     }
     if (!read) fail("rank {} lost {}: {}", job.rank, where, error);
     switch (static_cast<Notice>(net::get_u32(header))) {

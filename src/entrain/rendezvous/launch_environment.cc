@@ -127,7 +127,7 @@ void read_open_mpi(const VariableReader& in, LaunchEnvironment& launch) {
   JobEnvironment& job = launch.job;
   read_rank(in, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", job);
   launch.local_rank = in.number("OMPI_COMM_WORLD_LOCAL_RANK", -1, 0, job.world - 1);
-  if (launch.engine == Engine::kMpi) return;
+  if (launch.backend == Backend::kMpi) return;
   const std::string job_id = in.get("OMPI_MCA_orte_precondition_transports", in.get("PMIX_NAMESPACE"));
   net::Endpoint endpoint;
   if (in.has("MASTER_ADDR")) {
@@ -149,7 +149,7 @@ void read_slurm(const VariableReader& in, LaunchEnvironment& launch) {
   const std::string world = in.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
   read_rank(in, "SLURM_PROCID", world, job);
   launch.local_rank = in.number("SLURM_LOCALID", -1, 0, job.world - 1);
-  if (launch.engine == Engine::kMpi) return;
+  if (launch.backend == Backend::kMpi) return;
   const std::string job_id =
       fmt::format("{}.{}", in.required("SLURM_JOB_ID", "SLURM_PROCID"), in.get("SLURM_STEP_ID"));
   const bool step = in.has("SLURM_STEP_NODELIST");
@@ -172,14 +172,15 @@ Launcher find_launcher(const VariableReader& in) {
   return Launcher::kNone;
 }
 
-Engine find_engine(const VariableReader& in, Launcher launcher, const std::function<bool()>& mpi_available) {
+Backend find_backend(const VariableReader& in, Launcher launcher,
+                     const std::function<bool()>& mpi_available) {
   const std::string wanted = in.get("ENTRAIN_TRANSPORT");
-  if (wanted == "tcp") return Engine::kTcp;
-  if (wanted == "mpi") return Engine::kMpi;
+  if (wanted == "tcp") return Backend::kTcp;
+  if (wanted == "mpi") return Backend::kMpi;
   if (!wanted.empty()) bad_input("ENTRAIN_TRANSPORT is \"{}\": allowed are tcp and mpi", wanted);
   const bool mpi_runs =
       launcher == Launcher::kOpenMpi || (launcher == Launcher::kSlurm && in.has("PMIX_RANK"));
-  return mpi_runs && mpi_available() ? Engine::kMpi : Engine::kTcp;
+  return mpi_runs && mpi_available() ? Backend::kMpi : Backend::kTcp;
 }
 
 }  // namespace
@@ -200,14 +201,14 @@ std::string name_of(Launcher launcher) {
   return "?";
 }
 
-std::string name_of(Engine engine) { return engine == Engine::kMpi ? "mpi" : "tcp"; }
+std::string name_of(Backend backend) { return backend == Backend::kMpi ? "mpi" : "tcp"; }
 
 LaunchEnvironment describe_launch(const Variables& variables, const std::function<bool()>& mpi_available) {
   const VariableReader in(variables);
   LaunchEnvironment launch;
   launch.launcher = find_launcher(in);
   if (!launch.is_rank()) return launch;
-  launch.engine = find_engine(in, launch.launcher, mpi_available);
+  launch.backend = find_backend(in, launch.launcher, mpi_available);
   switch (launch.launcher) {
     case Launcher::kEntrain:
       read_entrain(in, launch);

@@ -22,13 +22,13 @@ namespace entrain::rendezvous {
 enum class Launcher { kNone, kEntrain, kTorchrun, kOpenMpi, kSlurm };
 std::string name_of(Launcher launcher);  // "Slurm (srun)"
 
-enum class Engine { kTcp, kMpi };
-std::string name_of(Engine engine);  // "tcp"
+enum class Backend { kTcp, kMpi };
+std::string name_of(Backend backend);  // "tcp"
 
 struct LaunchEnvironment {
   Launcher launcher = Launcher::kNone;
   JobEnvironment job;  // of no use where there is no launcher
-  Engine engine = Engine::kTcp;
+  Backend backend = Backend::kTcp;
   int local_rank = -1;         // among the ranks of this host; -1: not told
   bool timeout_given = false;  // by ENTRAIN_TIMEOUT
 

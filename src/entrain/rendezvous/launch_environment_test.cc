@@ -3,6 +3,9 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdlib>
+#include <set>
+
 #include "entrain/base/error.h"
 #include "entrain/net/socket.h"
 #include "entrain/rendezvous/host_list.h"
@@ -104,7 +107,7 @@ TEST(LaunchEnvironment, EntrainsOwnSurvivesTheEnvironment) {
 TEST(LaunchEnvironment, Torchrun) {
   const LaunchEnvironment launch = read(kTorchrun);
   EXPECT_EQ(launch.launcher, Launcher::kTorchrun);
-  EXPECT_EQ(launch.engine, Engine::kTcp);
+  EXPECT_EQ(launch.backend, Backend::kTcp);
   EXPECT_EQ(launch.job.rank, 3);
   EXPECT_EQ(launch.job.world, 4);
   EXPECT_EQ(launch.local_rank, 1);
@@ -131,7 +134,7 @@ TEST(LaunchEnvironment, RanksThatMeetOnLoopbackListenOnlyThere) {
 TEST(LaunchEnvironment, OpenMpiNeedsNothingElseOverMpi) {
   const LaunchEnvironment launch = read(with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}));
   EXPECT_EQ(launch.launcher, Launcher::kOpenMpi);
-  EXPECT_EQ(launch.engine, Engine::kMpi);
+  EXPECT_EQ(launch.backend, Backend::kMpi);
   EXPECT_EQ(launch.job.rank, 2);
   EXPECT_EQ(launch.job.world, 4);
   EXPECT_EQ(launch.local_rank, 2);
@@ -158,7 +161,7 @@ TEST(LaunchEnvironment, OpenMpiOverTcpMeetsOnTheOneHostOrWhereItIsTold) {
 TEST(LaunchEnvironment, SlurmMeetsOnTheFirstHostOfTheStep) {
   const LaunchEnvironment launch = read(kSlurm);
   EXPECT_EQ(launch.launcher, Launcher::kSlurm);
-  EXPECT_EQ(launch.engine, Engine::kTcp);  // srun without a PMI that Open MPI speaks
+  EXPECT_EQ(launch.backend, Backend::kTcp);  // srun without a PMI that Open MPI speaks
   EXPECT_EQ(launch.job.rank, 0);
   EXPECT_EQ(launch.job.world, 6);
   EXPECT_EQ(launch.local_rank, 0);
@@ -175,9 +178,37 @@ TEST(LaunchEnvironment, SlurmMeetsOnTheFirstHostOfTheStep) {
       "127.0.0.1");
 }
 
+// Steps that share a host meet at ports of their own, all below those that the system hands out.
+TEST(LaunchEnvironment, SlurmsJobsAreSpreadOverThePorts) {
+  std::set<int> ports;
+  for (int job = 0; job < 1000; ++job) {
+    const LaunchEnvironment launch = read(with(kSlurm, {{"SLURM_JOB_ID", std::to_string(job)}}));
+    ports.insert(net::parse_endpoint(launch.job.rendezvous, "test").port);
+  }
+  EXPECT_GT(ports.size(), 900U);
+  EXPECT_GE(*ports.begin(), 15000);
+  EXPECT_LT(*ports.rbegin(), 30000);
+}
+
+TEST(LaunchEnvironment, IsThatOfThisProcess) {
+  for (const auto& [name, value] : kEntrain) ::setenv(name.c_str(), value.c_str(), 1);
+  const LaunchEnvironment launch = launch_environment([] { return false; });
+  for (const auto& [name, value] : kEntrain) ::unsetenv(name.c_str());
+  EXPECT_EQ(launch.launcher, Launcher::kEntrain);
+  EXPECT_EQ(launch.job.rank, 1);
+  EXPECT_EQ(launch.job.rendezvous, "10.0.0.1:4400");
+  EXPECT_EQ(launch.job.token, "t");
+}
+
+TEST(LaunchEnvironment, AJobMayBeOneRank) {
+  const LaunchEnvironment launch = read(with(kEntrain, {{"ENTRAIN_RANK", "0"}, {"ENTRAIN_WORLD", "1"}}));
+  EXPECT_TRUE(launch.is_rank());
+  EXPECT_EQ(launch.job.world, 1);
+}
+
 TEST(LaunchEnvironment, SlurmWithPmixUsesMpi) {
-  EXPECT_EQ(read(with(kSlurm, {{"PMIX_RANK", "0"}})).engine, Engine::kMpi);
-  EXPECT_EQ(read_without_mpi(with(kSlurm, {{"PMIX_RANK", "0"}})).engine, Engine::kTcp);
+  EXPECT_EQ(read(with(kSlurm, {{"PMIX_RANK", "0"}})).backend, Backend::kMpi);
+  EXPECT_EQ(read_without_mpi(with(kSlurm, {{"PMIX_RANK", "0"}})).backend, Backend::kTcp);
 }
 
 TEST(LaunchEnvironment, TheInnermostLauncherWins) {
@@ -188,7 +219,7 @@ TEST(LaunchEnvironment, TheInnermostLauncherWins) {
   const LaunchEnvironment launch = read(with(slurm_mpi_torchrun, kEntrain));
   EXPECT_EQ(launch.launcher, Launcher::kEntrain);
   EXPECT_EQ(launch.job.rank, 1);
-  EXPECT_EQ(launch.engine, Engine::kTcp);
+  EXPECT_EQ(launch.backend, Backend::kTcp);
 }
 
 TEST(LaunchEnvironment, TokensTellJobsApartAndTakeInASecret) {
@@ -223,17 +254,17 @@ TEST(LaunchEnvironment, NamesWhatIsMissingOrMalformed) {
 
 TEST(LaunchEnvironment, OpenMpiIsLookedForOnlyWhereALauncherSpeaksItAndNobodySaysOtherwise) {
   int asked = 0;
-  const auto engine = [&](const Variables& variables) {
-    return describe_launch(variables, [&] { return ++asked > 0; }).engine;
+  const auto backend = [&](const Variables& variables) {
+    return describe_launch(variables, [&] { return ++asked > 0; }).backend;
   };
-  EXPECT_EQ(engine(kEntrain), Engine::kTcp);
-  EXPECT_EQ(engine(kSlurm), Engine::kTcp);
-  EXPECT_EQ(engine(with(kOpenMpi, {{"ENTRAIN_TRANSPORT", "tcp"}})), Engine::kTcp);
-  EXPECT_EQ(engine(with(kOpenMpi, {{"ENTRAIN_TRANSPORT", "mpi"}})), Engine::kMpi);
+  EXPECT_EQ(backend(kEntrain), Backend::kTcp);
+  EXPECT_EQ(backend(kSlurm), Backend::kTcp);
+  EXPECT_EQ(backend(with(kOpenMpi, {{"ENTRAIN_TRANSPORT", "tcp"}})), Backend::kTcp);
+  EXPECT_EQ(backend(with(kOpenMpi, {{"ENTRAIN_TRANSPORT", "mpi"}})), Backend::kMpi);
   EXPECT_EQ(asked, 0);
-  EXPECT_EQ(engine(kOpenMpi), Engine::kMpi);
+  EXPECT_EQ(backend(kOpenMpi), Backend::kMpi);
   EXPECT_EQ(asked, 1);
-  EXPECT_EQ(read_without_mpi(kOpenMpi).engine, Engine::kTcp);
+  EXPECT_EQ(read_without_mpi(kOpenMpi).backend, Backend::kTcp);
 }
 
 TEST(HostList, IsReadAsSlurmWritesIt) {
@@ -254,6 +285,17 @@ TEST(HostList, NonsenseIsNamed) {
       ADD_FAILURE() << text;
     } catch (const InputError& e) {
       EXPECT_THAT(e.what(), AllOf(HasSubstr("SLURM_LIST"), HasSubstr(text)));
+    }
+  }
+}
+
+TEST(HostList, NonsenseIsFoundAtItsCharacter) {
+  for (const auto& [text, place] : {std::pair("n]", "character 2;"), {"node[3-1]", "character 9;"}}) {
+    try {
+      parse_host_list(text, "SLURM_LIST");
+      ADD_FAILURE() << text;
+    } catch (const InputError& e) {
+      EXPECT_THAT(e.what(), HasSubstr(place));
     }
   }
 }

@@ -42,9 +42,9 @@ class Server::Impl {
  public:
   explicit Impl(const Options& options)
       : world_(options.world),
-        doorkeeper_(listen_for_ranks(options), net::kRendezvousRank, options.world, options.token),
+        handshakes_(listen_for_ranks(options), net::kRendezvousRank, options.world, options.token),
         wakeup_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-    endpoint_ = net::local_endpoint(doorkeeper_.listener()).text();
+    endpoint_ = net::local_endpoint(handshakes_.listener()).text();
     thread_ = std::thread([this] { run(); });
   }
   ~Impl() {
@@ -79,7 +79,7 @@ class Server::Impl {
       }
       if (aborted) fail_all(net::kRendezvousRank, *aborted);
       wait();
-      doorkeeper_.serve(
+      handshakes_.serve(
           [this](net::Fd socket, int rank, int world) { enter(std::move(socket), rank, world); });
       read_visitors();
       see_off_leavers();
@@ -88,7 +88,7 @@ class Server::Impl {
 
   void wait() {
     std::vector<pollfd> entries{{wakeup_.get(), POLLIN, 0}};
-    const int wait_ms = doorkeeper_.watch(entries);
+    const int wait_ms = handshakes_.watch(entries);
     for (const auto& [rank, visitor] : visitors_) entries.push_back({visitor.socket.get(), POLLIN, 0});
     for (const net::Fd& socket : leaving_) entries.push_back({socket.get(), POLLIN, 0});
     ::poll(entries.data(), entries.size(), wait_ms);
@@ -180,7 +180,7 @@ class Server::Impl {
     visitors_.clear();
   }
 
-  // Closing at once could reset the connection before the reason is read: the guest closes first.
+  // Closing at once could reset the connection before the reason is read: the client closes first.
   void dismiss(net::Fd socket, int culprit, const std::string& reason) {
     notify(socket, Notice::kFailed, culprit, reason);
     ::shutdown(socket.get(), SHUT_WR);
@@ -208,7 +208,7 @@ class Server::Impl {
   }
 
   const int world_;
-  net::Doorkeeper doorkeeper_;
+  net::HandshakeListener handshakes_;
   net::Fd wakeup_;
   std::string endpoint_;
 

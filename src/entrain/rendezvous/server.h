@@ -1,6 +1,6 @@
 // Rendezvous: how the ranks of a job find each other's addresses.
 //
-// One server a job (the launcher's, or rank 0's). Every rank proves the job token, says
+// One server per job (the launcher's, or rank 0's). Every rank proves the job token, says
 // where it listens, and gets the whole table once all have come.
 #pragma once
 
@@ -10,7 +10,7 @@
 namespace entrain::rendezvous {
 
 // Serves on a thread of its own until destroyed. A stranger's connection, a wrong token or
-// junk is dropped (and logged once) and disturbs nobody.
+// junk is dropped and logged once; the job goes on.
 class Server {
  public:
   struct Options {

@@ -31,13 +31,13 @@ double full_height(const Frame& frame) {
 
 }  // namespace
 
-void Range::add(double value) {
+void AxisRange::add(double value) {
   if (!std::isfinite(value)) return;
   low_ = std::min(low_, value);
   high_ = std::max(high_, value);
 }
 
-void Range::add(double value, double error) {
+void AxisRange::add(double value, double error) {
   add(value);
   add(value - error);
   add(value + error);

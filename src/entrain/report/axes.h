@@ -11,7 +11,7 @@
 namespace entrain::report {
 
 // Least and largest of what will be drawn.
-class Range {
+class AxisRange {
  public:
   void add(double value);                // ignores what is not finite
   void add(double value, double error);  // both ends of the error bar

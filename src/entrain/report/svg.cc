@@ -31,6 +31,22 @@ double longest(const std::vector<std::string>& names, double size) {
   return widest;
 }
 
+// Of `chart`, whose series have these values, with errors or without.
+template <typename Chart, typename Series>
+AxisRange range_of(const Chart& chart, std::vector<double> Series::*values,
+                   std::vector<double> Series::*errors) {
+  AxisRange range;
+  for (const Series& series : chart.series) {
+    for (size_t i = 0; i < (series.*values).size(); ++i) {
+      range.add((series.*values)[i]);
+      range.add((series.*values)[i], error_at(series.*errors, i));
+    }
+  }
+  for (const Reference& reference : chart.references) range.add(reference.value);
+  if (range.empty()) range.add(0);
+  return range;
+}
+
 template <typename Series>
 std::vector<std::string> names_of(const std::vector<Series>& series) {
   std::vector<std::string> names;
@@ -46,19 +62,6 @@ double bar_width(const BarChart& chart) {
   const double bars = static_cast<double>(chart.groups.size() * chart.series.size());
   const double gaps = kGap * static_cast<double>(chart.groups.size());
   return std::clamp((620 - gaps) / std::max(1.0, bars), 9.0, 46.0);
-}
-
-Range range_of(const BarChart& chart) {
-  Range range;
-  for (const BarSeries& series : chart.series) {
-    for (size_t i = 0; i < series.values.size(); ++i) {
-      range.add(series.values[i]);
-      range.add(series.values[i], error_at(series.errors, i));
-    }
-  }
-  for (const Reference& reference : chart.references) range.add(reference.value);
-  if (range.empty()) range.add(0);
-  return range;
 }
 
 void draw_bar(Axes& axes, const BarSeries& series, size_t group, const std::string& group_name, double x,
@@ -77,19 +80,6 @@ void draw_bar(Axes& axes, const BarSeries& series, size_t group, const std::stri
 }
 
 // ---- lines
-
-Range range_of(const LineChart& chart) {
-  Range range;
-  for (const LineSeries& series : chart.series) {
-    for (size_t i = 0; i < series.mean.size(); ++i) {
-      range.add(series.mean[i]);
-      range.add(series.mean[i], error_at(series.std, i));
-    }
-  }
-  for (const Reference& reference : chart.references) range.add(reference.value);
-  if (range.empty()) range.add(0);
-  return range;
-}
 
 void draw_line(Axes& axes, const Scale& x, const LineSeries& series, std::string_view stroke) {
   std::vector<Point> line, upper, lower;
@@ -134,7 +124,7 @@ std::string bar_chart(const BarChart& chart) {
   }
   const double width = bar_width(chart);
   const double group_width = width * static_cast<double>(chart.series.size()) + kGap;
-  const Range range = range_of(chart);
+  const AxisRange range = range_of(chart, &BarSeries::values, &BarSeries::errors);
   const double low = chart.low.value_or(std::min(0.0, range.low()));
   const double longest_label = longest(chart.groups, 11);
   const bool turned = longest_label > group_width - 4;
@@ -157,14 +147,14 @@ std::string bar_chart(const BarChart& chart) {
 }
 
 std::string line_chart(const LineChart& chart) {
-  Range x_range;
+  AxisRange x_range;
   for (const LineSeries& series : chart.series) {
     check_length(chart.title, series.name, "means", series.mean.size(), series.x.size(), false);
     check_length(chart.title, series.name, "stds", series.std.size(), series.x.size(), true);
     for (const double x : series.x) x_range.add(x);
   }
   if (x_range.empty()) x_range.add(0);
-  const Range range = range_of(chart);
+  const AxisRange range = range_of(chart, &LineSeries::mean, &LineSeries::std);
   Frame frame{chart.title, chart.y_label, names_of(chart.series), chart.references};
   Axes axes(frame, chart.low.value_or(range.low()), chart.high.value_or(range.high()));
   const double last = x_range.high() > x_range.low() ? x_range.high() : x_range.low() + 1;

@@ -17,11 +17,11 @@ struct Reference {
 
 struct BarSeries {
   std::string name;
-  std::vector<double> values;  // one a group
-  std::vector<double> errors;  // half the error bar's height: one a group, or empty
+  std::vector<double> values;  // one per group
+  std::vector<double> errors;  // half the error bar's height: one per group, or empty
 };
 
-// Groups of bars side by side, one bar a series. The value axis starts at `low` (0 when all are above it).
+// Groups of bars side by side, one bar per series. The value axis starts at `low` (0 when all are above it).
 struct BarChart {
   std::string title;
   std::string y_label;
@@ -37,8 +37,8 @@ std::string bar_chart(const BarChart& chart);
 struct LineSeries {
   std::string name;
   std::vector<double> x;     // ascending
-  std::vector<double> mean;  // one an x
-  std::vector<double> std;   // one an x, or empty
+  std::vector<double> mean;  // one per x
+  std::vector<double> std;   // one per x, or empty
 };
 
 struct LineChart {

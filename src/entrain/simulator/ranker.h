@@ -32,7 +32,7 @@ struct LearnOptions {
   bool progress = false;
 };
 
-struct Prediction {
+struct UncertainScore {
   double score = 0;        // lower is better
   double uncertainty = 0;  // in the score's unit; 0 when the ranker knows none
 };
@@ -48,11 +48,11 @@ class Ranker {
   virtual std::vector<double> score(const Lesson& lesson,
                                     std::span<const strategy::Strategy> strategies) const = 0;
   // The scores with what an ensemble's members disagree about.
-  virtual std::vector<Prediction> predict(const Lesson& lesson,
-                                          std::span<const strategy::Strategy> strategies) const {
-    std::vector<Prediction> predictions;
-    for (const double value : score(lesson, strategies)) predictions.push_back({value, 0});
-    return predictions;
+  virtual std::vector<UncertainScore> predict(const Lesson& lesson,
+                                              std::span<const strategy::Strategy> strategies) const {
+    std::vector<UncertainScore> scores;
+    for (const double value : score(lesson, strategies)) scores.push_back({value, 0});
+    return scores;
   }
   virtual void save(const std::filesystem::path& path) const = 0;
 };

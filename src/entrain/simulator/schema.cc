@@ -54,7 +54,7 @@ nlohmann::json read_header(const std::string& content, const std::filesystem::pa
   auto header = nlohmann::json::parse(content.substr(0, content.find('\n')), nullptr, false);
   if (!header.is_object() || header.value("format", "") != kFormat || !header.contains("ranker") ||
       !header["ranker"].is_string()) {
-    bad_input("{}: no ranker file (its first line is not an {} header)", path.string(), kFormat);
+    bad_input("{}: not a ranker file (its first line is not an {} header)", path.string(), kFormat);
   }
   return header;
 }

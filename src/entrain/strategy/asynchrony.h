@@ -1,8 +1,8 @@
 // AutoDist's fields of a parameter server, `sync` and `staleness`, as one setting of the whole job.
 //
 //   sync true,  staleness 0        gradients meet every step
-//   sync true,  staleness s > 0    bounded staleness: --optimizer async-ps --staleness s
-//   sync false, staleness 0        asynchronous:      --optimizer async-ps
+//   sync true,  staleness s > 0    bounded staleness: the optimizer async-ps with staleness s
+//   sync false, staleness 0        asynchronous:      the optimizer async-ps
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@ Number parse_number(const std::string& text, std::string_view digits) {
   Number number{};
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   if (error != std::errc() || end != digits.data() + digits.size()) {
-    bad_input("compressor '{}': '{}' is no number; allowed: {}", text, digits, kAllowed);
+    bad_input("compressor '{}': '{}' is not a number; allowed: {}", text, digits, kAllowed);
   }
   return number;
 }

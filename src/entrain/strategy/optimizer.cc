@@ -61,23 +61,6 @@ bool Optimizer::asynchronous() const {
 
 int64_t default_period(const std::string& rule) { return rule == "async-ps" ? 1 : Optimizer().period; }
 
-int64_t Optimizer::local_period_or_default() const {
-  return local_period > 0 ? local_period : std::max<int64_t>(1, period / 4);
-}
-
-int64_t Optimizer::loss_window_or_default() const {
-  return loss_window > 0 ? loss_window : local_period_or_default();
-}
-
-double Optimizer::proximal_or_default(bool grouped) const {
-  if (proximal >= 0) return proximal;
-  return pull / static_cast<double>(grouped ? local_period_or_default() : period);
-}
-
-double Optimizer::global_proximal_or_default() const {
-  return proximal >= 0 ? proximal : global_pull / static_cast<double>(period);
-}
-
 double Optimizer::rate_of(int index, int workers) const {
   if (rate_variant == "linear") return learning_rate * (index + 1) / workers;
   if (rate_variant == "powers") return learning_rate * std::ldexp(1.0, -(index % 4));

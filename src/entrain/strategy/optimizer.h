@@ -12,6 +12,8 @@ namespace entrain::strategy {
 // say. The others let every worker step on its own copy of the parameters.
 const std::vector<std::string>& rule_names();
 
+// As flags set it and files store it: the settings of all rules side by side. Rules themselves take only
+// theirs (rules.h; rule_settings.h goes between the two).
 struct Optimizer {
   std::string rule = "sgd";
   std::string base = "sgd";  // of each worker's own step: sgd, momentum, nesterov, adam
@@ -48,19 +50,13 @@ struct Optimizer {
   bool apart() const { return rule != "sgd"; }
   // A dead worker is dropped. Nobody waits for a round, unless staleness bounds it.
   bool asynchronous() const;
-  int64_t local_period_or_default() const;
-  int64_t loss_window_or_default() const;
-  // LSGD's pull at each step: towards the leader of the group (of all, where there is one group), and with
-  // groups towards the leader of all.
-  double proximal_or_default(bool grouped) const;
-  double global_proximal_or_default() const;
   // Of worker `index` of `workers`.
   double rate_of(int index, int workers) const;
   // What the schedule makes of the rate when the share `progress` (0..1) of the job is done.
   double rate_factor(double progress) const;
 };
 
-// Of a rule whose period nobody has named: 1 where every step is an exchange by nature (async-ps), else 16.
+// Of a rule whose period is not given: 1 where every step is an exchange by nature (async-ps), else 16.
 int64_t default_period(const std::string& rule);
 
 // Sets rule, base and the default period to what a name on a command line means: "lsgd" is a rule (around the

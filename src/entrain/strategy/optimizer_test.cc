@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "entrain/base/error.h"
@@ -62,6 +63,98 @@ TEST(Optimizer, BadSettingsAreRefusedWithTheAllowedRange) {
             "optimizer: clip norm is -1, allowed: 0 (off) or more");
   EXPECT_EQ(refusal([](Optimizer& o) { o.clip_norm = NAN; }),
             "optimizer: clip norm is nan, allowed: 0 (off) or more");
+}
+
+TEST(Optimizer, WhatIsAllowedIsAllowedUpToItsLimits) {
+  EXPECT_EQ(refusal([](Optimizer& o) { o.period = 1; }), "accepted");
+  EXPECT_EQ(refusal([](Optimizer& o) { o.local_period = 16; }), "accepted");
+  EXPECT_EQ(refusal([](Optimizer& o) { o.local_period = -1; }),
+            "optimizer: local period is -1, allowed: 1 to period");
+  EXPECT_EQ(refusal([](Optimizer& o) { o.loss_window = 1; }), "accepted");
+  EXPECT_EQ(refusal([](Optimizer& o) { o.loss_window = -1; }),
+            "optimizer: loss window is -1, allowed: 1 or more");
+  EXPECT_EQ(refusal([](Optimizer& o) { o.weight_decay = 1e-9; }), "accepted");
+  EXPECT_EQ(refusal([](Optimizer& o) { o.weight_decay = -1e-9; }),
+            "optimizer: weight decay is -1e-09, allowed: 0 or more");
+  EXPECT_EQ(refusal([](Optimizer& o) { o.learning_rate = 0; }),
+            "optimizer: learning rate is 0, allowed: more than 0 and less than inf");
+  EXPECT_EQ(refusal([](Optimizer& o) { o.learning_rate = INFINITY; }),
+            "optimizer: learning rate is inf, allowed: more than 0 and less than inf");
+  EXPECT_EQ(refusal([](Optimizer& o) { o.learning_rate = 1e9; }), "accepted");
+  EXPECT_EQ(refusal([](Optimizer& o) { o.pull = 0; }),
+            "optimizer: pull strength is 0, allowed: more than 0 and less than 1");
+  EXPECT_EQ(refusal([](Optimizer& o) { o.global_pull = 1.5; }),
+            "optimizer: global pull strength is 1.5, allowed: more than 0 and less than 1");
+  EXPECT_EQ(refusal([](Optimizer& o) { o.block_rate = 0; }),
+            "optimizer: block rate is 0, allowed: more than 0 and less than inf");
+  EXPECT_EQ(refusal([](Optimizer& o) { o.scope = -1; }),
+            "optimizer: scope is -1, allowed: more than 0 and less than inf");
+  EXPECT_EQ(refusal([](Optimizer& o) { o.scope = 1.5, o.block_rate = 1.5; }), "accepted");
+  EXPECT_EQ(refusal([](Optimizer& o) { o.threads = 0; }), "optimizer: threads is 0, allowed: 1 or more");
+  EXPECT_EQ(refusal([](Optimizer& o) { o.threads = 1; }), "accepted");
+  EXPECT_EQ(refusal([](Optimizer& o) { o.proximal = o.block_momentum = 0; }), "accepted");
+  EXPECT_EQ(refusal([](Optimizer& o) { o.proximal = o.block_momentum = 0.999; }), "accepted");
+  for (const double value : {1.0, -0.5, double{NAN}}) {
+    Optimizer proximal, momentum;
+    proximal.proximal = momentum.block_momentum = value;
+    EXPECT_THROW(validate(proximal), InputError) << value;
+    EXPECT_THROW(validate(momentum), InputError) << value;
+  }
+  for (const int64_t staleness : {-1, 0, 1}) {
+    Optimizer server;
+    server.rule = "async-ps";
+    server.staleness = staleness;
+    EXPECT_NO_THROW(validate(server)) << staleness;
+  }
+  for (const char* groups : {"hosts", "one", "1", "12"}) {
+    Optimizer optimizer;
+    optimizer.groups = groups;
+    EXPECT_NO_THROW(validate(optimizer)) << groups;
+  }
+  for (const char* groups : {"", "0", "-1", "2x", "two", "1.5"}) {
+    Optimizer optimizer;
+    optimizer.groups = groups;
+    EXPECT_THROW(validate(optimizer), InputError) << groups;
+  }
+}
+
+TEST(Optimizer, WorkersMayHaveRatesOfTheirOwn) {
+  const auto rates = [](const char* variant) {
+    Optimizer o;
+    o.learning_rate = 0.8;
+    o.rate_variant = variant;
+    std::vector<double> result;
+    for (int index = 0; index < 5; ++index) result.push_back(o.rate_of(index, 5));
+    return result;
+  };
+  using ::testing::DoubleEq;
+  using ::testing::ElementsAre;
+  EXPECT_THAT(rates("same"), ElementsAre(0.8, 0.8, 0.8, 0.8, 0.8));
+  EXPECT_THAT(rates("linear"),
+              ElementsAre(DoubleEq(0.16), DoubleEq(0.32), DoubleEq(0.48), DoubleEq(0.64), DoubleEq(0.8)));
+  EXPECT_THAT(rates("powers"), ElementsAre(0.8, 0.4, 0.2, 0.1, 0.8));
+}
+
+TEST(Optimizer, NamesOfRulesAndOfSteps) {
+  Optimizer o;
+  for (const char* base : {"momentum", "nesterov", "adam"}) {
+    o.rule = "easgd";
+    set_rule(o, base);
+    EXPECT_EQ(o.rule, "sgd");
+    EXPECT_EQ(o.base, base);
+    EXPECT_FALSE(o.apart());
+  }
+  set_rule(o, "easgd");
+  EXPECT_EQ(o.base, "adam") << "a rule leaves the step as it is";
+  set_rule(o, "eamsgd");
+  EXPECT_EQ(o.rule, "eamsgd");
+  EXPECT_EQ(o.base, "nesterov");
+  EXPECT_THROW(set_rule(o, "rmsprop"), InputError);
+  const std::vector<std::string> asynchronous = {"lsgd-async", "easgd-async", "downpour", "async-ps"};
+  for (const std::string& rule : rule_names()) {
+    o.rule = rule;
+    EXPECT_EQ(o.asynchronous(), std::count(asynchronous.begin(), asynchronous.end(), rule) == 1) << rule;
+  }
 }
 
 // The schedule's factor at the shares 0, 1/4, 1/2, 3/4 and 1 of the job.

@@ -1,5 +1,7 @@
 #include "entrain/strategy/rule_settings.h"
 
+#include "entrain/base/error.h"
+
 namespace entrain::strategy {
 namespace {
 
@@ -55,6 +57,38 @@ struct Put {
   }
 };
 
+template <typename Leader>
+Leader leader_of(const Optimizer& settings) {
+  Leader rule;
+  rule.period = settings.period;
+  rule.pull = settings.pull;
+  if (settings.proximal >= 0) rule.proximal = settings.proximal;
+  rule.groups = settings.groups;
+  if (settings.local_period > 0) rule.local_period = settings.local_period;
+  rule.global_pull = settings.global_pull;
+  if (settings.loss_window > 0) rule.loss_window = settings.loss_window;
+  rule.choice = settings.choice;
+  return rule;
+}
+
+Lsgd lsgd_of(const Optimizer& settings) {
+  Lsgd rule = leader_of<Lsgd>(settings);
+  rule.overlap = settings.overlap;
+  return rule;
+}
+
+Bmuf bmuf_of(const Optimizer& settings) {
+  Bmuf rule{.period = settings.period, .block_rate = settings.block_rate};
+  if (settings.block_momentum >= 0) rule.block_momentum = settings.block_momentum;
+  return rule;
+}
+
+AsyncPs async_ps_of(const Optimizer& settings) {
+  AsyncPs rule{.period = settings.period};
+  if (settings.staleness >= 0) rule.staleness = settings.staleness;
+  return rule;
+}
+
 }  // namespace
 
 Optimizer settings_of(const Rule& rule) {
@@ -63,6 +97,22 @@ Optimizer settings_of(const Rule& rule) {
   settings.period = std::visit([](const auto& chosen) { return chosen.period; }, rule);
   validate(settings);
   return settings;
+}
+
+Rule rule_of(const Optimizer& o) {
+  if (o.rule == "lsgd") return lsgd_of(o);
+  if (o.rule == "lsgd-async") return leader_of<LsgdAsync>(o);
+  if (o.rule == "easgd" || o.rule == "eamsgd") return Easgd{o.period, o.pull};
+  if (o.rule == "easgd-async") return EasgdAsync{o.period, o.pull};
+  if (o.rule == "downpour") return Downpour{o.period};
+  if (o.rule == "async-ps") return async_ps_of(o);
+  if (o.rule == "local-sgd") return LocalSgd{o.period, o.overlap};
+  if (o.rule == "bmuf") return bmuf_of(o);
+  if (o.rule == "parle") return Parle{o.period, o.scope};
+  bad_input(
+      "optimizer: rule is '{}', allowed here: lsgd, lsgd-async, easgd, easgd-async, eamsgd, downpour, "
+      "async-ps, local-sgd, bmuf, parle",
+      o.rule);
 }
 
 }  // namespace entrain::strategy

@@ -55,6 +55,46 @@ TEST(RuleSettings, EverySettingArrives) {
   EXPECT_EQ(settings_of(AsyncPs{.period = 4, .staleness = 2}).staleness, 2);
 }
 
+TEST(RuleSettings, TheRuleOfSettingsHasThem) {
+  for (const Rule& rule :
+       {Rule(Lsgd{.period = 64,
+       .pull = 0.3,
+       .proximal = 0.02,
+       .groups = "2",
+       .local_period = 8,
+       .global_pull = 0.4,
+       .loss_window = 5,
+       .choice = "stochastic",
+       .overlap = false}),
+        Rule(LsgdAsync{.period = 64, .pull = 0.3, .proximal = 0, .local_period = 7}), Rule(Lsgd{}),
+        Rule(LsgdAsync{}), Rule(Easgd{.period = 3, .pull = 0.5}), Rule(EasgdAsync{.period = 3, .pull = 0.5}),
+        Rule(Downpour{.period = 5}), Rule(LocalSgd{.period = 5, .overlap = false}), Rule(Bmuf{}),
+        Rule(Bmuf{.period = 5, .block_momentum = 0, .block_rate = 0.9}), Rule(Parle{.period = 5, .scope = 7}),
+        Rule(AsyncPs{}), Rule(AsyncPs{.period = 4, .staleness = 0})}) {
+    const Rule again = rule_of(settings_of(rule));
+    EXPECT_EQ(again.index(), rule.index());
+    EXPECT_EQ(settings_of(again), settings_of(rule)) << settings_of(rule).rule;
+  }
+  EXPECT_EQ(std::get<Easgd>(rule_of(defaults_of("eamsgd"))).pull, defaults_of("eamsgd").pull);
+  EXPECT_FALSE(std::get<Lsgd>(rule_of(defaults_of("lsgd"))).proximal.has_value());
+  EXPECT_FALSE(std::get<Bmuf>(rule_of(defaults_of("bmuf"))).block_momentum.has_value());
+  EXPECT_FALSE(std::get<AsyncPs>(rule_of(defaults_of("async-ps"))).staleness.has_value());
+  EXPECT_THROW(rule_of(defaults_of("sgd")), InputError);
+  EXPECT_THROW(rule_of(defaults_of("hogwild")), InputError);
+}
+
+TEST(RuleSettings, WhatIsNotSetFollowsFromTheRest) {
+  const Lsgd rule{.period = 64, .pull = 0.32, .global_pull = 0.64};
+  EXPECT_EQ(local_period_of(rule), 16);
+  EXPECT_EQ(local_period_of(LsgdAsync{.period = 3}), 1);
+  EXPECT_EQ(loss_window_of(rule), 16);
+  EXPECT_EQ(loss_window_of(Lsgd{.local_period = 9}), 9);
+  EXPECT_DOUBLE_EQ(proximal_of(rule, false), 0.005);
+  EXPECT_DOUBLE_EQ(proximal_of(rule, true), 0.02);
+  EXPECT_DOUBLE_EQ(global_proximal_of(rule), 0.01);
+  EXPECT_EQ(proximal_of(LsgdAsync{.proximal = 0}, true), 0);
+}
+
 TEST(RuleSettings, AValueThatIsNotAllowedIsNamed) {
   try {
     settings_of(Lsgd{.period = 0});

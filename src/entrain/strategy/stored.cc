@@ -103,8 +103,10 @@ std::optional<Partition> read_partition(const pb::Node& node) {
   std::optional<Partition> result;
   const std::string& text = node.partitioner();
   const auto refuse = [&] {
-    bad_input("variable {}: partitioner is \"{}\", allowed: shard counts a axis with one above 1, like 1,4,1",
-              node.var_name(), text);
+    bad_input(
+        "variable {}: partitioner is \"{}\", allowed: one shard count per axis, exactly one above 1, like "
+        "1,4,1",
+        node.var_name(), text);
   };
   const char* at = text.data();
   const char* const end = at + text.size();
@@ -156,8 +158,8 @@ Optimizer read_optimizer(const pb::Optimizer& stored) {
   return optimizer;
 }
 
-// The same for the pipeline, but `balance`.
-#define ENTRAIN_PIPELINE_FIELDS(X) X(devices) X(micro_batches) X(schedule) X(chunks) X(remat) X(cells)
+// The same for the pipeline, but `remat` and `balance`.
+#define ENTRAIN_PIPELINE_FIELDS(X) X(devices) X(micro_batches) X(schedule) X(chunks) X(cells)
 
 Pipeline read_pipeline(const pb::Pipeline& stored) {
   Pipeline pipeline;
@@ -165,9 +167,25 @@ Pipeline read_pipeline(const pb::Pipeline& stored) {
   if (stored.has_##field()) pipeline.field = stored.field();
   ENTRAIN_PIPELINE_FIELDS(X)
 #undef X
+  if (stored.has_remat()) pipeline.remat = pipeline::parse_remat(stored.remat());
   pipeline.balance.assign(stored.balance().begin(), stored.balance().end());
   validate(pipeline);
   return pipeline;
+}
+
+Shape read_shape(const pb::Shape& stored) {
+  Shape shape;
+  for (const pb::Cell& cell : stored.cells()) {
+    shape.cells.push_back({cell.begin(),
+                           cell.end(),
+                           {cell.ranks().begin(), cell.ranks().end()},
+                           {cell.shares().begin(), cell.shares().end()}});
+  }
+  if (stored.has_micro_batches()) shape.micro_batches = stored.micro_batches();
+  if (stored.has_schedule()) shape.schedule = stored.schedule();
+  if (stored.has_remat()) shape.remat = stored.remat();
+  validate(shape);
+  return shape;
 }
 
 Strategy from_proto(const pb::Strategy& stored) {
@@ -177,6 +195,7 @@ Strategy from_proto(const pb::Strategy& stored) {
   const auto& replicas = stored.graph_config().replicas();
   strategy.replicas.assign(replicas.begin(), replicas.end());
   if (stored.has_pipeline()) strategy.pipeline = read_pipeline(stored.pipeline());
+  if (stored.has_shape()) strategy.shape = read_shape(stored.shape());
   if (stored.has_optimizer()) strategy.optimizer = read_optimizer(stored.optimizer());
   return strategy;
 }
@@ -223,7 +242,21 @@ void write_pipeline(const Pipeline& pipeline, pb::Pipeline& stored) {
 #define X(field) stored.set_##field(pipeline.field);
   ENTRAIN_PIPELINE_FIELDS(X)
 #undef X
+  stored.set_remat(pipeline::remat_name(pipeline.remat));
   for (const int layers : pipeline.balance) stored.add_balance(layers);
+}
+
+void write_shape(const Shape& shape, pb::Shape& stored) {
+  for (const Cell& cell : shape.cells) {
+    pb::Cell& into = *stored.add_cells();
+    into.set_begin(cell.begin);
+    into.set_end(cell.end);
+    for (const int rank : cell.ranks) into.add_ranks(rank);
+    for (const double share : cell.shares) into.add_shares(share);
+  }
+  stored.set_micro_batches(shape.micro_batches);
+  stored.set_schedule(shape.schedule);
+  stored.set_remat(shape.remat);
 }
 
 pb::Strategy to_proto(const Strategy& strategy) {
@@ -249,6 +282,7 @@ pb::Strategy to_proto(const Strategy& strategy) {
   }
   for (const std::string& replica : strategy.replicas) stored.mutable_graph_config()->add_replicas(replica);
   if (strategy.pipeline) write_pipeline(*strategy.pipeline, *stored.mutable_pipeline());
+  if (strategy.shape) write_shape(*strategy.shape, *stored.mutable_shape());
   if (strategy.optimizer) write_optimizer(*strategy.optimizer, *stored.mutable_optimizer());
   return stored;
 }

@@ -55,6 +55,25 @@ TEST(Stored, RoundTripsEveryTopology) {
 
 // The bytes that AutoDist itself would write, encoded by hand from its published field numbers:
 // a tag is (number << 3) | type, type 0 varint, 2 length-delimited.
+TEST(Stored, RoundTripsShapes) {
+  Strategy strategy = every_field();
+  strategy.shape = Shape{{{0, 13, {0, 1, 2}, {.2, .4, .4}}, {13, 16, {2}}}, 10, "gpipe", "never"};
+  EXPECT_EQ(from_json(to_json(strategy)), strategy);
+  EXPECT_EQ(from_binary(to_binary(strategy)), strategy);
+  EXPECT_THAT(to_json(strategy), HasSubstr("\"shares\""));
+}
+
+TEST(Stored, AShapeSaysOnlyWhatDiffersFromTheDefaults) {
+  const Strategy strategy = from_json(R"({"shape": {"cells": [{"end": 4, "ranks": [1]}]}})");
+  ASSERT_TRUE(strategy.shape);
+  EXPECT_EQ(*strategy.shape, (Shape{{{0, 4, {1}}}}));
+}
+
+TEST(Stored, AShapeThatCannotBeIsRefusedWithFieldValueAndWhatIsAllowed) {
+  EXPECT_THAT(error_of(R"({"shape": {"cells": [{"end": 4, "ranks": [1, 1]}]}})"),
+              AllOf(HasSubstr("cell 0 lists rank 1 twice"), HasSubstr("allowed: once per cell")));
+}
+
 TEST(Stored, ReadsAutoDistsBytes) {
   using namespace std::string_literals;
   const auto field = [](int number, const std::string& content) {

@@ -1,4 +1,4 @@
-// S: how each variable is synchronized. Value types; the stored forms are in stored.h,
+// S: who computes what, and how each variable is synchronized. Value types; the stored forms are in stored.h,
 // checks against (G, D) in validate.h, hand-made strategies in builders/.
 #pragma once
 
@@ -8,8 +8,9 @@
 #include <variant>
 #include <vector>
 
+#include "entrain/pipeline/plan/pipeline.h"
 #include "entrain/strategy/optimizer.h"
-#include "entrain/strategy/pipeline.h"
+#include "entrain/strategy/shape.h"
 
 namespace entrain::strategy {
 
@@ -75,7 +76,8 @@ struct Strategy {
   std::string id;  // builder's name or the tuner's number
   std::vector<VariableConfig> variables;
   std::vector<std::string> replicas;   // devices that train, as AutoDist writes them ("10.0.0.1:CPU:0")
-  std::optional<Pipeline> pipeline;    // unset: none
+  std::optional<Pipeline> pipeline;    // asked for: becomes a shape when model and cluster are known
+  std::optional<Shape> shape;          // unset: every worker holds all layers
   std::optional<Optimizer> optimizer;  // unset: the caller's own, around synchronized gradients
   friend bool operator==(const Strategy&, const Strategy&) = default;
 };

@@ -51,6 +51,8 @@ TEST(TunedFor, TheSameHostsUnderAnotherNameAreNoDifference) {
               IsEmpty());
   EXPECT_EQ(job("m", 2, "lab:2x2.5gbit/ranks=2+1x300mbit/server").hosts,
             "2x2.5gbit/ranks=2+1x300mbit/server");
+  EXPECT_EQ(job("m", 2, "lab:2x1gbit/speed=0.5+1x999mbit/ranks=3+1x1gbit/ranks=1").hosts,
+            "2x1gbit/speed=0.5+1x999mbit/ranks=3+1x1gbit");
   EXPECT_EQ(differences(job("m", 2, "local:2"), job("m", 2, "local:4")).size(), 1u);
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "entrain/base/error.h"
+#include "entrain/strategy/compression.h"
 
 namespace entrain::strategy {
 namespace {
@@ -70,6 +71,65 @@ TEST_F(Validate, RefusesPartitionsThatDoNotExist) {
   EXPECT_THAT(error_after(cut(kScale, 0, 2)), HasSubstr("scalar"));
   EXPECT_THAT(error_after([](Variables& v) { v[kH].parts.pop_back(); }), HasSubstr("allowed: 2"));
   EXPECT_THAT(error_after([](Variables& v) { v[kW].parts.clear(); }), HasSubstr("allowed: 1"));
+}
+
+TEST_F(Validate, PartitionsAreTakenUpToTheirLimits) {
+  const auto cut = [](int variable, int axis, int shards) {
+    return [=](Variables& v) {
+      v[variable].partition = Partition{axis, shards};
+      v[variable].parts.assign(shards, v[variable].parts[0]);
+    };
+  };
+  EXPECT_EQ(error_after(cut(kW, 0, 2)), "no InputError");
+  EXPECT_EQ(error_after(cut(kW, 0, 8)), "no InputError");
+  EXPECT_EQ(error_after(cut(kW, 1, 4)), "no InputError");
+  EXPECT_EQ(error_after(cut(kEmbed, 0, 100)), "no InputError");
+  EXPECT_EQ(error_after(cut(kW, -1, 2)), "variable w: partitioner cuts axis -1, allowed: 0 to 1");
+  EXPECT_EQ(error_after(cut(kW, 1, 5)), "variable w: partitioner makes 5 shards of axis 1, allowed: 2 to 4");
+  graph_.variables[kW].shape = {8, 1};
+  EXPECT_EQ(error_after(cut(kW, 1, 2)),
+            "variable w: partitioner cuts axis 1 of size 1, allowed: an axis of 2 or more");
+  graph_.variables[kW].shape = {8, 2};
+  EXPECT_EQ(error_after(cut(kW, 1, 2)), "no InputError");
+}
+
+TEST_F(Validate, CompressorsAreForDenseFloat32) {
+  const auto compress = [](int variable, Compressor compressor) {
+    return [=](Variables& v) {
+      for (Part& part : v[variable].parts) set_compression(part.synchronizer, {compressor, 4, 0.5});
+    };
+  };
+  EXPECT_EQ(error_after(compress(kW, Compressor::kTopK)), "no InputError");
+  EXPECT_EQ(error_after(compress(kScale, Compressor::kBf16)), "no InputError");
+  EXPECT_EQ(error_after(compress(kH, Compressor::kBf16)),
+            "variable h: compressor is bf16 and its dtype float16, allowed: None, or dtype float32");
+  EXPECT_EQ(error_after([](Variables& v) {
+              v[kEmbed].parts = {
+                  {ParameterServer{.destination = "198.18.0.1", .compressor = Compressor::kBf16}, {}}};
+            }),
+            "variable embed: compressor is bf16 and its gradient is sparse, allowed: none");
+  const auto reduce = [](int rank, double share) {
+    return [=](Variables& v) {
+      auto& s = std::get<AllReduce>(v[kW].parts[0].synchronizer);
+      s.rank = rank;
+      s.share = share;
+    };
+  };
+  EXPECT_EQ(error_after(reduce(1, 1)), "no InputError");
+  EXPECT_EQ(error_after(reduce(0, 1)), "variable w: rank is 0, allowed: 1 or more");
+  EXPECT_EQ(error_after(reduce(1, 0)), "variable w: share is 0, allowed: above 0, at most 1");
+  EXPECT_EQ(error_after(reduce(1, 1.5)), "variable w: share is 1.5, allowed: above 0, at most 1");
+}
+
+TEST_F(Validate, ServersGroupsAreNumbersOrNone) {
+  const auto group = [](int number) {
+    return [=](Variables& v) { std::get<ParameterServer>(v[kScale].parts[0].synchronizer).group = number; };
+  };
+  EXPECT_EQ(error_after(group(0)), "no InputError");
+  EXPECT_EQ(error_after(group(-1)), "variable scale: group is -1, allowed: 0 or more, or none");
+  EXPECT_EQ(
+      error_after([](Variables& v) { std::get<AllGather>(v[kEmbed].parts[0].synchronizer).group = -1; }),
+      "variable embed: group is -1, allowed: 0 or more");
 }
 
 TEST_F(Validate, NeverDensifiesASparseGradient) {

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <future>
 #include <utility>
 
@@ -60,9 +61,16 @@ void Engine::set_plan(plan::Plan plan, graph::Graph graph, std::vector<torch::Te
       graph_ = std::move(graph);
       variables_ = std::move(variables);
       gradients_.assign(variables_.size(), {});
+      roles_.clear();
+      own_messages_ = 0;
       for (const auto& message : plan_.messages) {
-        synchronizers_.push_back(make_synchronizer(message, plan_, graph_, transport_, loop_));
+        roles_.push_back(role_in(message));
+        const bool none = roles_.back() == Role::kNone;
+        own_messages_ += none ? 0 : 1;
+        synchronizers_.push_back(none ? nullptr : make_synchronizer(message, graph_, transport_, loop_));
       }
+      held_ = static_cast<size_t>(std::count_if(variables_.begin(), variables_.end(),
+                                                [](const torch::Tensor& v) { return v.defined(); }));
       settled.set_value();
     } catch (...) {
       settled.set_exception(std::current_exception());
@@ -72,7 +80,19 @@ void Engine::set_plan(plan::Plan plan, graph::Graph graph, std::vector<torch::Te
   if (device_sum_) device_messages_ = std::make_unique<DeviceMessages>(*device_sum_, plan_, graph_);
 }
 
+Engine::Role Engine::role_in(const plan::Message& message) const {
+  const int rank = transport_.rank();
+  const bool member = std::binary_search(message.ranks->begin(), message.ranks->end(), rank);
+  if (member) return Role::kContributes;
+  if (!message.scheduled()) return message.root == rank ? Role::kServes : Role::kNone;
+  const auto& transfers = message.schedule->transfers;
+  const bool serves = std::any_of(transfers.begin(), transfers.end(),
+                                  [&](const auto& t) { return t.from == rank || t.to == rank; });
+  return serves ? Role::kServes : Role::kNone;
+}
+
 void Engine::begin(int64_t step) {
+  serve();
   step_ = step;
   if (device_messages_) device_messages_->begin();
   {
@@ -80,17 +100,18 @@ void Engine::begin(int64_t step) {
     messages_left_.clear();
     for (const auto& messages : plan_.messages_of)
       messages_left_.push_back(static_cast<int>(messages.size()));
-    taken_.assign(variables_.size(), false);
+    taken_.clear();
+    for (const auto& variable : variables_) taken_.push_back(!variable.defined());
     complete_.clear();
-    untaken_ = variables_.size();
-    messages_under_way_ = plan_.messages.size();
+    untaken_ = held_;
+    messages_under_way_ = own_messages_;
     gradients_missing_ = counts_of(members_);
   }
   loop_.post([this] {
     under_way_.assign(plan_.messages.size(), false);
-    if (!variables_.empty()) return;
-    for (size_t m = 0; m < plan_.messages.size(); ++m)
-      start_message(m);  // a server has no gradients to wait for
+    for (size_t m = 0; m < plan_.messages.size(); ++m) {
+      if (roles_[m] == Role::kServes) start_message(m);  // it has no gradients to wait for
+    }
   });
 }
 
@@ -154,7 +175,7 @@ torch::Tensor Engine::gradient(size_t v) {
 
 void Engine::start_message(size_t m) {
   std::vector<torch::Tensor> gradients;
-  if (!variables_.empty()) {
+  if (roles_[m] == Role::kContributes) {
     for (const auto& slice : plan_.messages[m].slices) gradients.push_back(gradients_[slice.variable]);
   }
   under_way_[m] = true;
@@ -177,7 +198,7 @@ void Engine::finish_message(size_t m, std::exception_ptr error) {
     const std::lock_guard lock(mutex_);
     if (error && !error_) error_ = error;
     --messages_under_way_;
-    if (!variables_.empty()) {
+    if (roles_[m] == Role::kContributes) {
       for (const size_t v : members_[m]) {
         if (--messages_left_[v] == 0) complete_.push_back(v);
       }

@@ -41,13 +41,16 @@ class Engine {
   // Where the devices can sum, they do so where a plan allows it. Before set_plan().
   void sum_on(std::unique_ptr<DeviceSum> devices) { device_sum_ = std::move(devices); }
 
-  // Another strategy. Requires: no step under way. `variables`: this rank's parameters in G's
-  // order, or none on a rank that only serves.
+  // Another strategy. Requires: no step under way. `variables`: this rank's parameters in G's order, those
+  // that are other ranks' undefined; none on a rank that only serves.
   void set_plan(plan::Plan plan, graph::Graph graph, std::vector<torch::Tensor> variables);
 
-  // Begins step `step` (the same number on all ranks). Requires: the last one is all taken.
+  // Begins step `step` (the same number on all ranks). Requires: the last one is all taken. Waits for what
+  // this rank still serves to others in it.
   void begin(int64_t step);
 
+  // Whether this rank has gradients of v.
+  bool holds(size_t v) const { return v < variables_.size() && variables_[v].defined(); }
   // variables[v].grad() is complete, and the engine's from here on: the variable has none any more, so that
   // nobody touches one under way. Called from backward, once per step for each variable.
   void ready(size_t v);
@@ -58,7 +61,7 @@ class Engine {
   bool take(size_t v);
   // Hands over the synchronized gradient of a variable that has just been taken.
   torch::Tensor gradient(size_t v);
-  // Blocks until everything this rank serves in the step is done (ranks that only serve).
+  // Blocks until everything this rank serves in the step is done.
   void serve();
 
   const plan::Plan& plan() const { return plan_; }
@@ -72,6 +75,8 @@ class Engine {
   void message_done(size_t m, std::exception_ptr error);
   void blame_silent_peer();
   transport::Tag tag_of(size_t message) const;
+  enum class Role { kContributes, kServes, kNone };
+  Role role_in(const plan::Message& message) const;
   void install(size_t v);
   void wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& until);
 
@@ -83,6 +88,9 @@ class Engine {
   // Set between steps.
   plan::Plan plan_;
   std::vector<std::vector<size_t>> members_;  // by message: its variables
+  std::vector<Role> roles_;                   // by message: this rank's
+  size_t held_ = 0;                           // variables that this rank has
+  size_t own_messages_ = 0;                   // that this rank has a role in
   graph::Graph graph_;
   std::vector<torch::Tensor> variables_;
   std::vector<std::unique_ptr<Synchronizer>> synchronizers_;  // by message

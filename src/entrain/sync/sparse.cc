@@ -15,14 +15,14 @@ size_t place_of(int rank, const std::vector<int>& workers) {
 
 }  // namespace
 
-SparseExchange::SparseExchange(const plan::Message& message, const plan::Plan& plan, graph::Variable variable,
+SparseExchange::SparseExchange(const plan::Message& message, graph::Variable variable,
                                transport::Transport& transport, EventLoop& loop)
     : message_(message),
-      workers_(plan.workers),
+      workers_(*message.ranks),
       variable_(std::move(variable)),
       transport_(transport),
       loop_(loop),
-      trains_(place_of(transport.rank(), plan.workers) < plan.workers.size()) {}
+      trains_(place_of(transport.rank(), workers_) < workers_.size()) {}
 
 void SparseExchange::start(transport::Tag tag, std::vector<torch::Tensor> gradients, Done done) {
   const torch::NoGradGuard no_grad;

@@ -13,8 +13,8 @@ namespace entrain::sync {
 class SparseExchange : public Synchronizer {
  public:
   // `variable`: whose rows they are.
-  SparseExchange(const plan::Message& message, const plan::Plan& plan, graph::Variable variable,
-                 transport::Transport& transport, EventLoop& loop);
+  SparseExchange(const plan::Message& message, graph::Variable variable, transport::Transport& transport,
+                 EventLoop& loop);
   Rows rows() override { return std::move(result_); }
   int waiting_for() const override;
   void start(transport::Tag tag, std::vector<torch::Tensor> gradients, Done done) override;

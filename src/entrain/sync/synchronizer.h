@@ -34,9 +34,8 @@ class Synchronizer {
   virtual int waiting_for() const = 0;
 };
 
-// `message`, `plan`, `transport` and `loop` outlive the synchronizer.
-std::unique_ptr<Synchronizer> make_synchronizer(const plan::Message& message, const plan::Plan& plan,
-                                                const graph::Graph& graph, transport::Transport& transport,
-                                                EventLoop& loop);
+// `message`, `transport` and `loop` outlive the synchronizer.
+std::unique_ptr<Synchronizer> make_synchronizer(const plan::Message& message, const graph::Graph& graph,
+                                                transport::Transport& transport, EventLoop& loop);
 
 }  // namespace entrain::sync

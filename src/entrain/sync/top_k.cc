@@ -21,9 +21,8 @@ graph::Variable elements_of(const plan::Message& message) {
 
 }  // namespace
 
-TopK::TopK(const plan::Message& message, const plan::Plan& plan, transport::Transport& transport,
-           EventLoop& loop)
-    : SparseAllGather(message, plan, elements_of(message), transport, loop) {}
+TopK::TopK(const plan::Message& message, transport::Transport& transport, EventLoop& loop)
+    : SparseAllGather(message, elements_of(message), transport, loop) {}
 
 Rows TopK::rows_of(const std::vector<torch::Tensor>& gradients) {
   if (!error_.defined()) error_ = torch::zeros({message_.elements()});

@@ -13,8 +13,7 @@ namespace entrain::sync {
 // All slices of the message are one row of elements, exchanged as rows of one number each.
 class TopK : public SparseAllGather {
  public:
-  TopK(const plan::Message& message, const plan::Plan& plan, transport::Transport& transport,
-       EventLoop& loop);
+  TopK(const plan::Message& message, transport::Transport& transport, EventLoop& loop);
 
  private:
   Rows rows_of(const std::vector<torch::Tensor>& gradients) override;

@@ -120,7 +120,7 @@ class Input {
 
   template <typename... Args>
   [[noreturn]] void wrong(fmt::format_string<Args...> format, Args&&... args) const {
-    bad_input("{} is damaged or no safetensors file: {}", path_.string(),
+    bad_input("{} is damaged or not a safetensors file: {}", path_.string(),
               fmt::format(format, std::forward<Args>(args)...));
   }
 

@@ -20,9 +20,11 @@
 #include "entrain/optim/base.h"
 #include "entrain/optim/distributed_optimizer.h"
 #include "entrain/parallel/device.h"
+#include "entrain/strategy/rule_settings.h"
 #include "entrain/train/apart_records.h"
 #include "entrain/train/common_saves.h"
 #include "entrain/train/examiner.h"
+#include "entrain/train/examples.h"
 #include "entrain/train/loop.h"
 #include "entrain/train/model_files.h"
 #include "entrain/train/step_guard.h"
@@ -77,6 +79,7 @@ class ApartTraining final : public Run {
   std::unique_ptr<torch::optim::Optimizer> base_;
   std::unique_ptr<optim::DistributedOptimizer> rule_;
   std::unique_ptr<data::Data> data_;
+  int64_t batch_ = 0;  // this worker's examples of an update
   bool tested_ = false;
   std::unique_ptr<Examiner> examiner_;  // rank 0, when there is something to test
   std::optional<checkpoint::CheckpointInfo> resumed_;
@@ -100,29 +103,30 @@ ApartTraining::ApartTraining(job::Context& context, const TrainOptions& options)
       index_(static_cast<int>(std::find(ranks_.begin(), ranks_.end(), context.rank()) - ranks_.begin())),
       synchronous_(!settings_.asynchronous()),
       device_(parallel::device_of(context, options.device)),
-      model_(initial_model(options)),
+      model_(initial_model(context, options)),
       records_(options.out, context.rank(), settings_),
       control_(context) {
   model_->to(device_);
   x_ = optim::flatten(model_->parameters());
   base_ = optim::make_base(settings_, model_->parameters(), index_, context.workers());
-  data_ = data::open_data(options.data, *model_,
-                          {options.batch_size, options.seed, index_, context.workers(), true, device_});
+  batch_ = examples_per_worker(options, context.workers());
+  data_ = data::open_data(options.data, *model_, data_options(options, context.workers(), device_));
   torch::manual_seed(options.seed * 1'000'003 + static_cast<uint64_t>(context.rank()));  // dropout differs
   resume();
-  rule_ = optim::make_rule(settings_, {.x = x_,
-                                       .base = *base_,
-                                       .transport = *context.transport,
-                                       .ranks = ranks_,
-                                       .groups = make_groups(settings_.groups, context.cluster),
-                                       .centre = 0,
-                                       .timeout_s = context.job.timeout_s,
-                                       .seed = options.seed,
-                                       .epoch_steps = data_->steps_per_epoch(),
-                                       .update = [this] {
-                                         if (usable_) base_->step();
-                                         guard_->check_parameters(x_, "after its own update");
-                                       }});
+  rule_ = optim::make_rule(strategy::rule_of(settings_),
+                           {.x = x_,
+                            .base = *base_,
+                            .transport = *context.transport,
+                            .ranks = ranks_,
+                            .groups = make_groups(settings_.groups, context.cluster),
+                            .centre = 0,
+                            .timeout_s = context.job.timeout_s,
+                            .seed = options.seed,
+                            .epoch_steps = data_->steps_per_epoch(),
+                            .update = [this] {
+                              if (usable_) base_->step();
+                              guard_->check_parameters(x_, "after its own update");
+                            }});
   if (!synchronous_) alarm_.emplace(context);
   guard_.emplace(context.rank(), options.on_nonfinite, *model_, [this](const std::string& why) {
     set_aside_unproven();
@@ -140,7 +144,7 @@ ApartTraining::ApartTraining(job::Context& context, const TrainOptions& options)
   }
   tested_ = is_tested(options, *data_);
   if (context.rank() == 0 && tested_) {
-    examiner_ = std::make_unique<Examiner>(options.model, device_, *data_);
+    examiner_ = std::make_unique<Examiner>(options.model, device_, *data_, batch_);
   }
   if (synchronous_ || context.rank() == 0) steps_left(first_step(), options.steps);
   bytes_before_ = context.transport->bytes_sent();
@@ -280,8 +284,8 @@ void ApartTraining::save_result() {
   save_results(*model_, options_);
 }
 
-// Synchronous rules stop together, at a step that rank 0 names: asked once a period, so that between
-// exchanges nobody hears of anybody.
+// Synchronous rules stop together, at a step that rank 0 names: asked once per period, so that between
+// exchanges no worker hears of another.
 bool ApartTraining::stops_before(int64_t step, bool enough) {
   check_alarm();
   if (!synchronous_) return enough || job::stop_was_requested();
@@ -301,7 +305,7 @@ double ApartTraining::make(int64_t step, const TrainingClock& clock) {
   const int64_t exchanges = rule_->journal().exchanges;
   guard_->begin(step);
   base_->zero_grad();
-  const torch::Tensor loss = model_->loss(data_->training(step));
+  const torch::Tensor loss = model_->loss(data_->training(step, index_ * batch_, batch_));
   loss.backward();
   last_loss_ = loss.item<double>();
   usable_ = guard_->may_update(last_loss_);

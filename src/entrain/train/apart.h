@@ -1,11 +1,11 @@
 // Training apart: the loop around a distributed optimizer (optim/). Each worker steps on its own parameters.
 //
 // Files in `out`:
-//   worker-K.jsonl      a line a step: step, wall_s, loss, communication_s, exchanges, bytes_sent
-//   tests.jsonl         a line a test: step, wall_s, loss, error, training_loss, to_average, to_leader
+//   worker-K.jsonl      one line per step: step, wall_s, loss, communication_s, exchanges, bytes_sent
+//   tests.jsonl         one line per test: step, wall_s, loss, error, training_loss, to_average, to_leader
 //                       (lists by worker; LSGD's leader is that of the worker's group, as it was last
 //                       received)
-//   leaders.jsonl       a line an exchange of LSGD: step, local, global (ranks)
+//   leaders.jsonl       one line per exchange of LSGD: step, local, global (ranks)
 //   worker-K/           worker K's checkpoints; those of one number belong together (common_saves.h)
 //   tensorboard/        the same as event files (K: the worker)
 //   strategy.json       the optimizer's settings, so that `--strategy strategy.json` is the job again

@@ -234,7 +234,7 @@ TEST(PipelineNonFinite, StopsBeforeAnythingBadIsSaved) {
       EXPECT_THAT(error_of(options), MatchesRegex(".*rank [01], step [0-9]+: .*")) << cells << " " << rate;
       expect_finite_files(folder.path());
       options.on_nonfinite = NonFinite::kSkip;
-      EXPECT_THAT(error_of(options), HasSubstr("not supported with a pipeline"));
+      EXPECT_THAT(error_of(options), HasSubstr("not supported with a model in cells"));
     }
   }
 }

@@ -16,7 +16,7 @@
 namespace entrain::train {
 namespace {
 
-using optim::Line;
+using optim::Channel;
 
 constexpr double kGoneSilent_s = 5;  // of a process that says something every second
 constexpr const char* kMembers = "members";
@@ -70,7 +70,8 @@ CommonSaves::CommonSaves(job::Context& context, std::filesystem::path folder, st
       heard_(std::make_shared<Heard>()) {
   const bool first = context.rank() == 0;
   inbox_ = std::make_unique<optim::Inbox>(
-      *context.transport, first ? others_ : std::vector<int>{0}, first ? Line::kSaveReport : Line::kSaveOrder,
+      *context.transport, first ? others_ : std::vector<int>{0},
+      first ? Channel::kSaveReport : Channel::kSaveOrder,
       [heard = heard_](int peer, transport::Payload message) {
         heard->take(peer, optim::heading_of(message));
       },
@@ -95,8 +96,8 @@ std::vector<int> CommonSaves::begin(int64_t number, bool tell, bool last) {
   if (!tell) return members;
   for (const int rank : members) {
     if (rank == 0) continue;
-    optim::post(*context_.transport, rank, Line::kSaveOrder,
-                optim::wrap({.kind = last ? kLastSave : kSave, .number = number}));
+    optim::post(*context_.transport, rank, Channel::kSaveOrder,
+                optim::make_message({.kind = last ? kLastSave : kSave, .number = number}));
   }
   return members;
 }
@@ -124,8 +125,8 @@ void CommonSaves::save(const checkpoint::CheckpointInfo& info, const torch::nn::
     const std::lock_guard lock(heard_->mutex);
     heard_->saved[info.step].insert(0);
   } else {
-    optim::post(*context_.transport, 0, Line::kSaveReport,
-                optim::wrap({.kind = kSaved, .number = info.step}));
+    optim::post(*context_.transport, 0, Channel::kSaveReport,
+                optim::make_message({.kind = kSaved, .number = info.step}));
   }
 }
 
@@ -170,8 +171,9 @@ void CommonSaves::completed(int64_t number) {
   if (complete_ == number) return;  // written again: by workers that have come further since
   const std::optional<int64_t> former = std::exchange(complete_, number);
   for (const int rank : others_) {
-    optim::post(*context_.transport, rank, Line::kSaveOrder,
-                optim::wrap({.kind = kComplete, .number = number, .value = double(former.value_or(-1))}));
+    optim::post(
+        *context_.transport, rank, Channel::kSaveOrder,
+        optim::make_message({.kind = kComplete, .number = number, .value = double(former.value_or(-1))}));
   }
   remove_before(number, former);
 }
@@ -183,13 +185,13 @@ void CommonSaves::remove_before(int64_t number, std::optional<int64_t> former) {
 }
 
 void CommonSaves::leave() {
-  if (context_.rank() != 0) optim::say_goodbye(*context_.transport, 0, Line::kSaveReport);
+  if (context_.rank() != 0) optim::say_goodbye(*context_.transport, 0, Channel::kSaveReport);
 }
 
 void CommonSaves::finish() {
   tidy();
   if (context_.rank() == 0) {
-    for (const int rank : others_) optim::say_goodbye(*context_.transport, rank, Line::kSaveOrder);
+    for (const int rank : others_) optim::say_goodbye(*context_.transport, rank, Channel::kSaveOrder);
     return;
   }
   {

@@ -23,7 +23,7 @@
 
 #include "entrain/checkpoint/checkpoint.h"
 #include "entrain/job/context.h"
-#include "entrain/optim/mail.h"
+#include "entrain/optim/vector_message.h"
 
 namespace entrain::train {
 

@@ -78,7 +78,7 @@ TEST_F(CudaTest, Pipelines) {
     options.pipeline.cells = "threads";
     for (const char* cluster : {"local:1", "lab:2x1gbit"}) {  // replicas too
       for (const char* remat : {"never", "always"}) {
-        options.pipeline.remat = remat;
+        options.pipeline.remat = pipeline::parse_remat(remat);
         options.device = "cpu";
         const double expected = last_loss(cluster, options);
         options.device = "cuda";

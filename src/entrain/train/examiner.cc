@@ -6,7 +6,7 @@
 #include "entrain/layers/batch_norm.h"
 #include "entrain/models/classifier.h"
 #include "entrain/models/registry.h"
-#include "entrain/optim/worker.h"
+#include "entrain/optim/rule_worker.h"
 
 namespace entrain::train {
 namespace {
@@ -33,8 +33,8 @@ std::optional<double> set_momentum(layers::BatchNorm2dImpl& norm, std::optional<
 
 }  // namespace
 
-Examiner::Examiner(const std::string& model, torch::Device device, data::Data& data)
-    : model_(models::make_model(model, 0)), data_(data) {
+Examiner::Examiner(const std::string& model, torch::Device device, data::Data& data, int64_t batch)
+    : model_(models::make_model(model, 0)), data_(data), batch_(batch) {
   model_->to(device);
   x_ = optim::flatten(model_->parameters());
   for_each_batch_norm(*model_, [&](auto&) { has_batch_norm_ = true; });
@@ -48,7 +48,7 @@ void Examiner::recompute_statistics(int64_t batches, int64_t position) {
     norm.reset_running_stats();
   });
   model_->train();
-  for (int64_t i = 0; i < batches; ++i) model_->loss(data_.training(position + i));
+  for (int64_t i = 0; i < batches; ++i) model_->loss(data_.training(position + i, 0, batch_));
   size_t next = 0;
   for_each_batch_norm(*model_, [&](auto& norm) { set_momentum(norm, momenta[next++]); });
 }

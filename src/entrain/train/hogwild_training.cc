@@ -10,9 +10,10 @@
 #include "entrain/base/quantile.h"
 #include "entrain/optim/base.h"
 #include "entrain/optim/hogwild.h"
-#include "entrain/optim/worker.h"
+#include "entrain/optim/rule_worker.h"
 #include "entrain/train/apart_records.h"
 #include "entrain/train/examiner.h"
+#include "entrain/train/examples.h"
 #include "entrain/train/model_files.h"
 #include "entrain/train/step_guard.h"
 #include "entrain/train/steps.h"
@@ -26,15 +27,17 @@ struct Replica {
   std::unique_ptr<torch::optim::Optimizer> base;
   std::unique_ptr<data::Data> data;
   int64_t position = 0;
+  int64_t first = 0, batch = 0;  // its examples of an update
   std::unique_ptr<StepGuard> guard;
 };
 
-std::vector<Replica> make_replicas(const TrainOptions& options, torch::Tensor& x) {
+std::vector<Replica> make_replicas(const job::Context& context, const TrainOptions& options,
+                                   torch::Tensor& x) {
   std::vector<Replica> replicas(static_cast<size_t>(options.optimizer.threads));
   const int threads = options.optimizer.threads;
   for (int i = 0; i < threads; ++i) {
     Replica& replica = replicas[static_cast<size_t>(i)];
-    replica.model = initial_model(options);
+    replica.model = initial_model(context, options);
     if (i == 0) {
       x = optim::flatten(replica.model->parameters());
     } else {
@@ -42,8 +45,9 @@ std::vector<Replica> make_replicas(const TrainOptions& options, torch::Tensor& x
     }
     replica.guard = std::make_unique<StepGuard>(0, options.on_nonfinite, *replica.model);
     replica.base = optim::make_base(options.optimizer, replica.model->parameters(), i, threads);
-    replica.data = data::open_data(options.data, *replica.model,
-                                   {options.batch_size, options.seed, i, threads, true, torch::kCPU});
+    replica.data = data::open_data(options.data, *replica.model, data_options(options, threads, torch::kCPU));
+    replica.batch = examples_per_worker(options, threads);
+    replica.first = i * replica.batch;
   }
   return replicas;
 }
@@ -77,20 +81,21 @@ TrainReport train_hogwild(job::Context& context, const TrainOptions& options) {
         settings.rate_schedule, settings.warmup, settings.clip_norm);
   }
   torch::Tensor x;
-  std::vector<Replica> replicas = make_replicas(options, x);
+  std::vector<Replica> replicas = make_replicas(context, options, x);
   std::vector<optim::HogwildReplica> threads;
   for (Replica& replica : replicas) {
     threads.push_back({replica.model->parameters(), replica.base.get(),
                        [&replica](int64_t step) {
                          replica.guard->begin(step);
-                         return replica.model->loss(replica.data->training(replica.position++));
+                         return replica.model->loss(
+                             replica.data->training(replica.position++, replica.first, replica.batch));
                        },
                        [&replica](double loss) { return replica.guard->may_update(loss); }});
   }
   const auto count = static_cast<int64_t>(replicas.size());
   const int64_t steps = options.steps * count;
   ApartRecords records(options.out, 0, options.optimizer);
-  Examiner examiner(options.model, torch::kCPU, *replicas[0].data);
+  Examiner examiner(options.model, torch::kCPU, *replicas[0].data, replicas[0].batch);
   const bool tested = is_tested(options, *replicas[0].data);
   TrainReport report;
   std::atomic<bool> stop = false;

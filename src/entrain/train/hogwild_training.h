@@ -5,7 +5,7 @@
 
 namespace entrain::train {
 
-// Requires: a job of one rank; throws InputError otherwise. --steps counts each thread's.
+// Requires: a job of one rank; throws InputError otherwise. The job's `steps` counts each thread's.
 TrainReport train_hogwild(job::Context& context, const TrainOptions& options);
 
 }  // namespace entrain::train

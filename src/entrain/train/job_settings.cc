@@ -10,7 +10,7 @@
 #include "entrain/base/sha256.h"
 #include "entrain/job/control.h"
 #include "entrain/models/script.h"
-#include "entrain/strategy/builders/registry.h"
+#include "entrain/strategy/shape_text.h"
 #include "entrain/strategy/stored.h"
 #include "entrain/transport/control_tags.h"
 
@@ -57,12 +57,11 @@ class Collected {
 };
 
 void add_strategy(Collected& to, const TrainOptions& options) {
-  const strategy::Named named = strategy::parse_name(options.strategy);
-  if (named.is_builder()) {
-    to.add("strategy", options.strategy);
+  if (options.strategy.is_builder()) {
+    to.add("strategy", options.strategy.text());
   } else {
-    to.add_file("strategy", named.base);
-    to.add("strategy's compressor", options.strategy.substr(named.base.size()));
+    to.add_file("strategy", options.strategy.file());
+    to.add("strategy's compressor", options.strategy.compressor());
   }
   strategy::Strategy parts;
   parts.optimizer = options.optimizer;
@@ -73,8 +72,16 @@ void add_strategy(Collected& to, const TrainOptions& options) {
       to.add(fmt::format("{}.{}", part, field), text_of(value));
     }
   }
+  to.add("shape", options.shape ? strategy::to_text(*options.shape) : "none");
+  std::vector<std::string> reshapes;
+  for (const auto& [step, shape] : options.reshapes) {
+    reshapes.push_back(fmt::format("{}={}", step, strategy::to_text(shape)));
+  }
+  to.add("reshapes", fmt::format("[{}]", fmt::join(reshapes, ", ")));
   std::vector<std::string> switches;
-  for (const auto& [step, name] : options.switches) switches.push_back(fmt::format("{}={}", step, name));
+  for (const auto& [step, wanted] : options.switches) {
+    switches.push_back(fmt::format("{}={}", step, wanted.text()));
+  }
   to.add("switches", fmt::format("[{}]", fmt::join(switches, ", ")));
 }
 
@@ -141,9 +148,11 @@ std::vector<Setting> deciding_settings(const job::Context& context, const TrainO
   } else {
     all.add("model", options.model);
   }
+  all.add("compute", options.replay ? "replayed" : "real");
   add_strategy(all, options);
   add_data(all, options.data);
   all.add("batch_size", options.batch_size);
+  all.add("global_batch", options.global_batch);
   all.add("seed", options.seed);
   all.add("steps", options.steps);
   all.add("seconds", options.seconds);
@@ -174,7 +183,14 @@ void agree_on_settings(job::Context& context, const TrainOptions& options) {
   const std::string verdict =
       transport::broadcast(transport, 0, other == all.end() ? "" : *other, transport::tags::kSettingsVerdict,
                            deadline, "agreement on the settings");
-  if (!verdict.empty()) bad_input("{}", verdict);
+  if (verdict.empty()) return;
+  try {  // rank 0 ends the job when everyone knows why
+    transport::gather(transport, 0, "", transport::tags::kSettingsVerdict, deadline,
+                      "agreement on the settings");
+  } catch (const Error&) {
+    // A rank that has left knows it, too.
+  }
+  bad_input("{}", verdict);
 }
 
 }  // namespace entrain::train

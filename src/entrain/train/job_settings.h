@@ -18,9 +18,9 @@ struct Setting {
 };
 
 // All that decides the update, or which calls the ranks make together:
-//   model, strategy, optimizer.*, pipeline.*, switches, data, batch_size, seed, steps, seconds, test_every,
-//   bn_recompute, checkpoint_every, on_nonfinite, init, the workers' ranks and hosts; and whether there are
-//   out, resume, save or save_model.
+//   model, compute, strategy, optimizer.*, pipeline.*, shape, reshapes, switches, data, batch_size,
+//   global_batch, seed, steps, seconds, test_every, bn_recompute, checkpoint_every, on_nonfinite, init, the
+//   workers' ranks and hosts; and whether there are out, resume, save or save_model.
 // Files count by their size, beginning and end, wherever they are. Not among them, so each rank may have its
 // own: the paths of all files and folders, device, trace, progress, overlap_forward, the advisor (rank 0's).
 // Folders of examples are not looked into.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "entrain/base/progress.h"
+#include "entrain/job/failure.h"
 #include "entrain/job/step_control.h"
 #include "entrain/train/steps.h"
 
@@ -34,7 +35,7 @@ TrainReport run_loop(job::Context& context, const TrainOptions& options, int64_t
       report.interrupted = job::stop_was_requested();
       break;
     }
-    const double loss = run.make(step, clock);
+    const double loss = job::named_failure(context, [&] { return run.make(step, clock); });
     const int64_t made = step + 1;
     if (options.test_every > 0 && made % options.test_every == 0 && made < options.steps) test(made);
     run.save(made, /*last=*/false);

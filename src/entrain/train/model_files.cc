@@ -4,10 +4,15 @@
 #include "entrain/checkpoint/state_dict.h"
 #include "entrain/models/registry.h"
 #include "entrain/models/script.h"
+#include "entrain/trials/replayed_model.h"
 
 namespace entrain::train {
 
-std::shared_ptr<models::Model> initial_model(const TrainOptions& options) {
+std::shared_ptr<models::Model> initial_model(const job::Context& context, const TrainOptions& options) {
+  if (options.replay) {
+    const auto host = static_cast<size_t>(context.cluster.host_of(context.rank()));
+    return std::make_shared<trials::ReplayedModel>(*options.replay, context.cluster.hosts[host].speed);
+  }
   auto model = models::make_model(options.model, options.seed);
   if (!options.init.empty()) checkpoint::load_state_dict(*model, options.init);
   return model;

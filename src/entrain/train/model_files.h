@@ -9,9 +9,10 @@
 
 namespace entrain::train {
 
-// The model of options.model, with the parameters and buffers of options.init if there is one. On the CPU.
-// Throws InputError (see models::make_model and load_state_dict).
-std::shared_ptr<models::Model> initial_model(const TrainOptions& options);
+// The model of options.model, with the parameters and buffers of options.init if there is one; or what
+// replays options.replay at the speed of this rank's host. On the CPU. Throws InputError (see
+// models::make_model, load_state_dict and trials::ReplayedModel).
+std::shared_ptr<models::Model> initial_model(const job::Context& context, const TrainOptions& options);
 
 // Writes options.save and options.save_model, where given. Call it on rank 0.
 void save_results(const models::Model& model, const TrainOptions& options);

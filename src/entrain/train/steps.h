@@ -14,7 +14,7 @@ inline int64_t steps_left(int64_t first, int64_t all) {
   return all - first;
 }
 
-// As many as nobody waits for: another end is given.
+// No step limit: the run ends by time.
 inline constexpr int64_t kUnlimited = 1'000'000'000;
 
 // For a progress line, which knows no total by 0.

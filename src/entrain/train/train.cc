@@ -22,15 +22,17 @@
 #include "entrain/parallel/distributed.h"
 #include "entrain/parallel/saved.h"
 #include "entrain/parallel/server.h"
-#include "entrain/strategy/builders/registry.h"
+#include "entrain/strategy/parts.h"
+#include "entrain/strategy/shape_text.h"
 #include "entrain/train/apart.h"
+#include "entrain/train/cells.h"
 #include "entrain/train/examiner.h"
+#include "entrain/train/examples.h"
 #include "entrain/train/hogwild_training.h"
 #include "entrain/train/job_settings.h"
 #include "entrain/train/loop.h"
 #include "entrain/train/metrics.h"
 #include "entrain/train/model_files.h"
-#include "entrain/train/pipelined.h"
 #include "entrain/train/step_guard.h"
 #include "entrain/train/steps.h"
 #include "entrain/transport/control_tags.h"
@@ -39,16 +41,24 @@
 namespace entrain::train {
 namespace {
 
-data::DataOptions data_options(const job::Context& context, const TrainOptions& options,
-                               torch::Device device) {
-  const std::vector<int> workers = context.cluster.worker_ranks();
-  const auto worker =
-      static_cast<int>(std::find(workers.begin(), workers.end(), context.rank()) - workers.begin());
-  return {options.batch_size, options.seed, worker, context.workers(), true, device};
+// Throws InputError where some worker would have none.
+int64_t examples_of(const job::Context& context, const TrainOptions& options) {
+  const int64_t examples = examples_per_update(options, context.workers());
+  if (examples < context.workers()) {
+    bad_input(
+        "`global_batch` {} for {} ranks that have the whole model: allowed: {} or more, or a shape on fewer",
+        examples, context.workers(), context.workers());
+  }
+  return examples;
 }
 
-std::shared_ptr<models::Model> model_on(torch::Device device, const TrainOptions& options) {
-  auto model = initial_model(options);
+std::vector<double> shares_of(const TrainOptions& options) {
+  return options.shape ? options.shape->cells[0].shares : std::vector<double>();
+}
+
+std::shared_ptr<models::Model> model_on(const job::Context& context, torch::Device device,
+                                        const TrainOptions& options) {
+  auto model = initial_model(context, options);
   model->to(device);
   return model;
 }
@@ -60,9 +70,9 @@ class Training final : public Run {
       : context_(context),
         options_(options),
         device_(parallel::device_of(context, options.device)),
-        model_(model_on(device_, options)),
+        model_(model_on(context, device_, options)),
         optimizer_(optim::make_base(options.optimizer, model_->parameters(), 0, 1)),
-        data_(data::open_data(options.data, *model_, data_options(context, options, device_))),
+        data_(data::open_data(options.data, *model_, data_options(options, context.workers(), device_))),
         guard_(context.rank(), options.on_nonfinite, *model_),
         metrics_(context, options.out),
         advised_(context, options.advisor) {
@@ -74,11 +84,13 @@ class Training final : public Run {
                               .overlap_forward = options.overlap_forward && !models::is_script(options.model),
                               .clip_norm = options.optimizer.clip_norm,
                               .on_nonfinite = options.on_nonfinite,
+                              .examples = examples_of(context, options),
+                              .shares = shares_of(options),
                               .first_step = resumed_ ? resumed_->step : 0});
     restore_rng();
     tested_ = is_tested(options, *data_);
     if (context.rank() == 0 && tested_) {
-      examiner_ = std::make_unique<Examiner>(options.model, device_, *data_);
+      examiner_ = std::make_unique<Examiner>(options.model, device_, *data_, distributed_->range().count);
     }
     warmup_ = warmup_steps(steps_left(first_step(), options.steps));
   }
@@ -170,10 +182,9 @@ void Training::set_aside_unproven() {
 }
 
 void Training::switch_if_due(int64_t step) {
-  for (const auto& [when, name] : options_.switches) {
+  for (const auto& [when, wanted] : options_.switches) {
     if (when != step) continue;
-    distributed_->switch_strategy(
-        strategy::load_or_build(name, distributed_->graph(), context_.cluster, options_.seed));
+    distributed_->switch_strategy(wanted.made_for(distributed_->graph(), context_.cluster, options_.seed));
     log_info("step {}: strategy {}", step, distributed_->strategy().id);
   }
 }
@@ -219,7 +230,8 @@ double Training::make(int64_t step, const TrainingClock& clock) {
   const auto start = Clock::now();
   const parallel::Times before = distributed_->times();
   guard_.begin(step);
-  const torch::Tensor loss = model_->loss(data_->training(step));
+  const plan::MicroBatch range = distributed_->range();
+  const torch::Tensor loss = model_->loss(data_->training(step, range.begin, range.count));
   const double forward = seconds_since(start) - (distributed_->times().waited - before.waited) -
                          (distributed_->times().updated - before.updated);
   last_loss_ = loss.item<double>();
@@ -252,12 +264,15 @@ void Training::finish(TrainReport& report) {
 void Training::summarise(TrainReport& report) {
   const double steps = std::max<double>(1, static_cast<double>(step_times_.size()));
   const double bytes = static_cast<double>(context_.transport->bytes_sent() - bytes_before_) / steps;
-  const nlohmann::json own = {{"first", first_loss_},
-                              {"last", last_loss_},
+  const auto range = static_cast<double>(distributed_->range().count);
+  const double share = range / static_cast<double>(examples_per_update(options_, context_.workers()));
+  const nlohmann::json own = {{"first", share * first_loss_},
+                              {"last", share * last_loss_},
                               {"bytes", bytes},
                               {"saturated", collective::saturated_values()}};
   report.graph = distributed_->graph();
   report.strategy_id = distributed_->strategy().id;
+  if (options_.shape) report.shape = strategy::to_text(*options_.shape);
   report.skipped_updates = distributed_->skipped_steps();
   const plan::Plan plan = distributed_->plan();
   report.link_bound = plan::link_bound(plan, report.graph, context_.cluster);
@@ -279,8 +294,8 @@ void Training::summarise(TrainReport& report) {
       continue;
     }
     report.bytes_sent.push_back(json["bytes"].get<double>());
-    report.first_loss += number_of(json["first"]) / context_.workers();
-    report.last_loss += number_of(json["last"]) / context_.workers();
+    report.first_loss += number_of(json["first"]);
+    report.last_loss += number_of(json["last"]);
   }
 }
 
@@ -288,9 +303,13 @@ void Training::summarise(TrainReport& report) {
 
 TrainReport train(job::Context& context, const TrainOptions& options) {
   agree_on_settings(context, options);
+  for (const auto& [step, wanted] : options.switches) {
+    if (wanted.stored()) strategy::check_parts(*wanted.stored(), wanted.text());
+  }
   if (options.optimizer.rule == "hogwild") return train_hogwild(context, options);
-  if (options.pipeline.there()) return train_pipelined(context, options);
   if (options.optimizer.apart()) return train_apart(context, options);
+  if (context.trains() && way_of(context, options) != Way::kWhole)
+    return train_through_cells(context, options);
   if (context.trains()) {
     Training training(context, options);
     return run_loop(context, options, training.first_step(), training);

@@ -12,26 +12,32 @@
 #include "entrain/job/step_control.h"  // request_stop
 #include "entrain/optim/finite.h"
 #include "entrain/pipeline/plan/breakdown.h"
+#include "entrain/pipeline/plan/pipeline.h"
 #include "entrain/plan/link_bound.h"
+#include "entrain/strategy/builders/request.h"
 #include "entrain/strategy/optimizer.h"
-#include "entrain/strategy/pipeline.h"
+#include "entrain/strategy/shape.h"
 #include "entrain/trials/strategy_advisor.h"
 
 namespace entrain::train {
 
 struct TrainOptions {
   std::string model;
-  std::string strategy = "allreduce";
+  strategy::Request strategy = "allreduce";
   strategy::Optimizer optimizer;
-  strategy::Pipeline pipeline;
-  std::filesystem::path trace;  // pipelines: the last step, in Chrome's trace format; empty: none
-  std::string data;             // see data/data.h; empty: made up
-  std::string device = "cpu";   // or cuda, whose GPUs the ranks of a host take in turn
-  int64_t steps = 20;           // or kUnlimited (steps.h), with `seconds`
+  strategy::Pipeline pipeline;           // a request, which becomes a shape where cells are ranks
+  std::optional<strategy::Shape> shape;  // which ranks hold which layers; none: every rank all of them
+  std::filesystem::path trace;           // pipelines: the last step, in Chrome's trace format; empty: none
+  // A profile whose layers' times are slept through instead of computed; nothing is learned.
+  std::optional<graph::Graph> replay;
+  std::string data;            // see data/data.h; empty: made up
+  std::string device = "cpu";  // or cuda, whose GPUs the ranks of a host take in turn
+  int64_t steps = 20;          // or kUnlimited (steps.h), with `seconds`
   // End after so long, tests not counted; 0: after `steps`. Workers that train apart by a synchronous rule
   // end together where a period does, up to two later: the first to notice, the second for all to have heard.
   double seconds = 0;
-  int64_t batch_size = 32;  // per rank
+  int64_t batch_size = 32;   // examples per update and rank that trains, whatever the shape
+  int64_t global_batch = 0;  // examples per update, of all ranks together; 0: by `batch_size`
   uint64_t seed = 0;
   // Training apart: kSkip leaves out the worker's own update (pulls and exchanges go on); parameters that are
   // not finite end the job in any case.
@@ -48,7 +54,9 @@ struct TrainOptions {
   int64_t bn_recompute = 20;  // training batches that batch norm's statistics are taken from for a test
   trials::StrategyAdvisor* advisor = nullptr;  // rank 0's; may change the strategy between any two steps
   // Between two steps: strategies to switch to, by step ("10=ps,20=allreduce").
-  std::vector<std::pair<int64_t, std::string>> switches;
+  std::vector<std::pair<int64_t, strategy::Request>> switches;
+  // Likewise shapes. With some, the model trains through cells from the start.
+  std::vector<std::pair<int64_t, strategy::Shape>> reshapes;
 };
 
 // How the model did on held-out data.
@@ -67,7 +75,7 @@ struct TrainReport {
   std::vector<double> step_times;  // seconds, from the start of a step to the start of the next
   double total_time = 0;           // of all steps of this run, warm-up and changes of strategy too
   double compute_time = 0;         // median of forward and backward, waiting taken out
-  double first_loss = 0;           // mean over the workers
+  double first_loss = 0;           // mean over the examples
   double last_loss = 0;
   std::vector<double> bytes_sent;  // by rank, in a step: measured; as planned for a rank that only serves
   plan::LinkBound link_bound;
@@ -84,10 +92,13 @@ struct TrainReport {
   int64_t leader_switches = 0;  // the leader of all became another worker
   int64_t exchanges = 0;
   int64_t greatest_lead = 0;  // async-ps: exchanges that a worker was ahead of the slowest
-  // Pipelines only.
-  std::optional<pipeline::Breakdown> pipeline;  // of rank 0's
-  std::vector<int> balance;                     // layers a cell
-  bool interrupted = false;                     // ended early by Ctrl-C, after a checkpoint
+  std::string shape;          // as text; empty: none was asked for
+  // Training through cells only.
+  std::optional<pipeline::Breakdown> pipeline;
+  std::vector<int> balance;  // layers per cell
+  int devices = 0;           // that compute at the same time: ranks, or threads of each rank
+  int micro_batches = 0;     // per update; threads: per rank
+  bool interrupted = false;  // ended early by Ctrl-C, after a checkpoint
 };
 
 // Collective: every rank of the job calls it (servers too). The report is filled on rank 0.

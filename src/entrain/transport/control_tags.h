@@ -46,8 +46,7 @@ inline constexpr Tag kReduce = kControlTags + (Tag{1} << 41);            // like
 inline constexpr Tag kOrderStream = kControlTags + (Tag{1} << 42);       // orders for one handle's steps
 inline constexpr Tag kCellValue = kControlTags + (Tag{1} << 50);         // activations and their gradients
 inline constexpr Tag kCellValueOutline = kControlTags + (Tag{1} << 51);  // their shapes
-inline constexpr Tag kTied = kControlTags + (Tag{1} << 52);  // gradients of parameters of several cells
 inline constexpr Tag kCellSum = kControlTags + (Tag{1} << 53);
-inline constexpr Tag kCellState = kControlTags + (Tag{1} << 54);  // a cell's state, for a checkpoint or test
+inline constexpr Tag kCellState = kControlTags + (Tag{1} << 54);  // a part of the model on its way to a rank
 
 }  // namespace entrain::transport::tags

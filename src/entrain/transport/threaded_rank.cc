@@ -148,6 +148,21 @@ void ThreadedRank::deliver(PostedRecv recv, Incoming& incoming) {
   recv.done(std::move(result));
 }
 
+ThreadedRank::Work ThreadedRank::take_work() {
+  std::lock_guard lock(mutex_);
+  return {std::exchange(tasks_, {}), std::exchange(dirty_, {})};
+}
+
+ThreadedRank::Abort ThreadedRank::abort_of(const std::exception_ptr& error) const {
+  try {
+    std::rethrow_exception(error);
+  } catch (const PeerError& e) {
+    return {e.peer(), e.what()};
+  } catch (const std::exception& e) {
+    return {rank_, e.what()};
+  }
+}
+
 // A failure that is one peer's: the job's, or where losses are tolerated, only that peer's.
 void ThreadedRank::fail_peer(int peer, std::exception_ptr error) {
   if (!tolerant_ || peer == kAnyPeer) return fail(error);

@@ -43,6 +43,18 @@ class ThreadedRank : public Transport {
     bool complete = false;           // guarded by mutex_
   };
   enum class Wake { kForWork, kForEveryReceive };
+  // What waits for the own thread.
+  struct Work {
+    std::vector<std::function<void()>> tasks;
+    std::vector<int> dirty;  // peers with something new to send
+  };
+  // What peers are told when this rank fails: the rank at fault (-1: none in particular), and why.
+  struct Abort {
+    int culprit;
+    std::string reason;
+  };
+  // Three pings missed: the process does not run.
+  static constexpr double kSilence_s = 3.5;
 
   ThreadedRank(int rank, int world, Wake wake);
 
@@ -68,6 +80,8 @@ class ThreadedRank : public Transport {
   void watch(Deadline deadline) { next_check_ = std::min(next_check_, deadline.when()); }
 
   // Own thread, without the lock.
+  Work take_work();
+  Abort abort_of(const std::exception_ptr& error) const;
   void complete(const std::shared_ptr<Incoming>& incoming);
   void deliver(PostedRecv recv, Incoming& incoming);
   void fail_peer(int peer, std::exception_ptr error);

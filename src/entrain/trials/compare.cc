@@ -5,7 +5,7 @@
 #include "entrain/models/registry.h"
 #include "entrain/parallel/distributed.h"
 #include "entrain/parallel/server.h"
-#include "entrain/strategy/builders/registry.h"
+#include "entrain/strategy/parts.h"
 
 namespace entrain::trials {
 
@@ -27,8 +27,9 @@ Comparison compare(job::Context& context, const CompareOptions& options) {
   distributed.step(model->loss(batch));  // captures G; not measured
   job::StepControl control(context);
   int64_t done = 0;
-  for (const std::string& name : options.strategies) {
-    const auto wanted = strategy::load_or_build(name, distributed.graph(), context.cluster, options.seed);
+  for (const strategy::Request& request : options.strategies) {
+    const auto wanted = request.made_for(distributed.graph(), context.cluster, options.seed);
+    strategy::check_parts(wanted, request.text());
     distributed.switch_strategy(wanted);
     Compared row{wanted, {}, plan::link_bound(distributed.plan(), distributed.graph(), context.cluster)};
     // A step's forward waits for the messages of the step before it: as many are waited for as are sent.
@@ -38,7 +39,7 @@ Comparison compare(job::Context& context, const CompareOptions& options) {
       const auto start = Clock::now();
       distributed.step(model->loss(batch));
       if (step >= options.warmup) row.step_times.push_back(seconds_since(start));
-      progress.update(++done, name);
+      progress.update(++done, request.text());
     }
     if (!row.step_times.empty()) result.rows.push_back(std::move(row));
     if (result.interrupted) break;

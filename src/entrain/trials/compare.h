@@ -7,16 +7,17 @@
 
 #include "entrain/job/context.h"
 #include "entrain/plan/link_bound.h"
+#include "entrain/strategy/builders/request.h"
 #include "entrain/strategy/strategy.h"
 
 namespace entrain::trials {
 
 struct CompareOptions {
   std::string model;
-  std::vector<std::string> strategies;  // builders or files
-  int64_t batch_size = 2;               // per rank; few, so that links decide and not cores that hosts share
-  int64_t steps = 4;                    // measured, of each strategy
-  int64_t warmup = 1;                   // of each strategy, thrown away
+  std::vector<strategy::Request> strategies;
+  int64_t batch_size = 2;  // per rank; few, so that links decide and not cores that hosts share
+  int64_t steps = 4;       // measured, of each strategy
+  int64_t warmup = 1;      // of each strategy, thrown away
   uint64_t seed = 0;
   bool progress = true;
 };

@@ -52,7 +52,7 @@ std::optional<strategy::Strategy> OnlineTuner::observe(const StepSeen& step,
   return std::nullopt;
 }
 
-// Builders, proposals and final round take about 5 steps a trial: as many as a tenth of the job allows.
+// Builders, proposals and final round take about 5 steps per trial: as many as a tenth of the job allows.
 void OnlineTuner::start_tune(const graph::Graph& graph) {
   tuner_.reset();
   domain_ = std::make_unique<dataset::Domain>();

@@ -43,7 +43,7 @@ class OnlineTuner final : public StrategyAdvisor {
 
  private:
   static constexpr int64_t kWarmup = 8;  // steps before G's times are believed
-  static constexpr size_t kSamples = 3;  // steps a trial
+  static constexpr size_t kSamples = 3;  // steps per trial
   static constexpr size_t kWindow = 20;  // steps whose median is watched once settled
   static constexpr double kDrift = 0.2;
 

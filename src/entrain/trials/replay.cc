@@ -33,6 +33,15 @@ torch::Tensor gradient_for(const graph::Variable& v) {
 
 }  // namespace
 
+std::optional<graph::Graph> profile_to_replay(const std::string& compute) {
+  constexpr std::string_view kReplay = "replay:";
+  if (compute == "real") return std::nullopt;
+  if (!compute.starts_with(kReplay)) {
+    bad_input("`compute` '{}': allowed are real and replay:FILE", compute);
+  }
+  return graph::load(compute.substr(kReplay.size()));
+}
+
 Replay::Replay(job::Context& context, const graph::Graph& profile, const strategy::Strategy& first,
                uint64_t seed)
     : context_(context),
@@ -41,7 +50,7 @@ Replay::Replay(job::Context& context, const graph::Graph& profile, const strateg
       handle_(context.handles++),
       engine_(*context.transport, context.job.timeout_s, handle_) {
   if (graph_.compute_s() <= 0) {
-    bad_input("the profile of {} has no times; profile the model anew", graph_.model);
+    bad_input("the profile of {} has no times; profile the model again", graph_.model);
   }
   prctl(PR_SET_TIMERSLACK, 1UL);  // else each sleep is 50 us too long
   torch::manual_seed(seed + static_cast<uint64_t>(context.rank()));

@@ -6,6 +6,8 @@
 
 #include <torch/types.h>
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "entrain/job/context.h"
@@ -13,6 +15,9 @@
 #include "entrain/trials/stepper.h"
 
 namespace entrain::trials {
+
+// Of "replay:FILE"; nothing for "real". Throws InputError for any other, and for a file that is no profile.
+std::optional<graph::Graph> profile_to_replay(const std::string& compute);
 
 // Gradients are zeros of the right shape (rows drawn at random where sparse); nothing is updated.
 // A host of speed s takes 1/s of the profiled time.

@@ -54,18 +54,8 @@ class ModelStepper final : public Stepper {
   models::Batch batch_;
 };
 
-// The profile that is to be replayed, or none: compute is real.
-std::optional<graph::Graph> replayed(const std::string& compute) {
-  constexpr std::string_view kReplay = "replay:";
-  if (compute == "real") return std::nullopt;
-  if (!compute.starts_with(kReplay)) {
-    bad_input("`compute` '{}': allowed are real and replay:FILE", compute);
-  }
-  return graph::load(compute.substr(kReplay.size()));
-}
-
 std::unique_ptr<Stepper> make_stepper(job::Context& context, const StandingOptions& options) {
-  const auto found = replayed(options.compute);
+  const auto found = profile_to_replay(options.compute);
   if (!found) return std::make_unique<ModelStepper>(context, options);
   const graph::Graph& profile = *found;
   return std::make_unique<Replay>(
@@ -83,7 +73,7 @@ bool is_steady(const std::vector<double>& seconds, double steady) {
 
 }  // namespace
 
-void check_compute(const std::string& compute) { replayed(compute); }
+void check_compute(const std::string& compute) { profile_to_replay(compute); }
 
 StandingJob::StandingJob(job::Context& context, const StandingOptions& options)
     : StandingJob(context, context.trains() ? make_stepper(context, options) : nullptr) {}
@@ -136,7 +126,7 @@ void StandingJob::follow() {
 
 // Steps are ordered in runs, not one by one. The first of a run is not counted: the order has to pass the
 // messages of the step before it, so it starts late at some ranks and finds some of its waiting done.
-Measurement StandingJob::measure(const strategy::Strategy& strategy, const MeasureOptions& options) {
+Measurement StandingJob::measure(const strategy::Strategy& strategy, const TrialMeasureOptions& options) {
   strategy::validate(strategy, graph_, context_.cluster);
   job::give_order(context_, job::To::kWorkers, {job::Order::Kind::kSwitch});
   stepper_->switch_strategy(strategy);

@@ -22,7 +22,7 @@ struct StandingOptions {
 // Throws InputError unless `compute` is "real" or replay: with a graph that can be read.
 void check_compute(const std::string& compute);
 
-struct MeasureOptions {
+struct TrialMeasureOptions {
   int64_t least = 4;  // measured steps
   int64_t most = 60;
   double steady = 0.03;   // enough when (p75 - p25) / median of the steps is at most this, over sqrt(steps)
@@ -47,7 +47,7 @@ class StandingJob {
   void follow();
 
   // Rank 0 only. Throws InputError for a strategy that does not fit, before anything is switched.
-  Measurement measure(const strategy::Strategy& strategy, const MeasureOptions& options);
+  Measurement measure(const strategy::Strategy& strategy, const TrialMeasureOptions& options);
   const graph::Graph& graph() const { return graph_; }
 
  private:

@@ -13,11 +13,13 @@ namespace entrain::trials {
 // Rank 0 only. `job` outlives it.
 class StandingRunner final : public tuner::TrialRunner {
  public:
-  StandingRunner(StandingJob& job, MeasureOptions options) : job_(job), options_(options) {}
+  // `best_s`: of trials before, if there were any.
+  StandingRunner(StandingJob& job, TrialMeasureOptions options, double best_s = 0)
+      : job_(job), options_(options), best_(best_s) {}
 
   // A step that takes 8 times as long as the best ends its trial: it has lost anyway.
   tuner::Measured run(const strategy::Strategy& strategy, double deadline_s) override {
-    MeasureOptions options = options_;
+    TrialMeasureOptions options = options_;
     options.deadline_s = best_ > 0 ? std::min(deadline_s, std::max(0.25, 8 * best_)) : deadline_s;
     const Measurement measurement = job_.measure(strategy, options);
     tuner::Measured measured{measurement.seconds, dataset::Status::kOk, ""};
@@ -34,8 +36,8 @@ class StandingRunner final : public tuner::TrialRunner {
 
  private:
   StandingJob& job_;
-  MeasureOptions options_;
-  double best_ = 0;  // seconds a step, of the trials so far
+  TrialMeasureOptions options_;
+  double best_;  // seconds per step, of the trials so far
 };
 
 }  // namespace entrain::trials

@@ -54,6 +54,24 @@ TEST(Collection, DrawsFromBothSpacesAndFromGoodStrategies) {
   for (const char* origin : {"random", "published", "mutation"}) EXPECT_GT(origins[origin], 0) << origin;
 }
 
+TEST(Collection, NeighbouringSeedsAndTrialsDrawOtherStrategies) {
+  dataset::Domain domain = collected(20);
+  for (auto& trial : domain.trials) trial.status = dataset::Status::kFailed;  // nothing good to learn from
+  std::set<std::string> drawn;
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    const Collection collection(domain, kTrials, seed);
+    for (const size_t k : {20U, 21U, 22U, 23U}) {
+      domain.trials.resize(k, domain.trials.back());
+      dataset::Trial trial;
+      trial.strategy = collection.next().strategy;
+      trial.strategy.id.clear();
+      drawn.insert(strategy::to_json(trial.strategy));
+    }
+    domain.trials.resize(20);
+  }
+  EXPECT_GT(drawn.size(), 12U);  // two draws may be alike
+}
+
 TEST(Collection, AfterTheLastAllAreVisitedAgainOnceEach) {
   const auto domain = collected(3 * kTrials);
   std::vector<std::string> first, second;

@@ -97,14 +97,16 @@ Vector Correction::features(const Vector& embedding, double log_simulated) const
   return x;
 }
 
-Correction::Correction(const std::vector<Lesson>& lessons) {
-  if (lessons.empty()) return;
-  for (const Lesson& lesson : lessons) centre_ += lesson.log_simulated / static_cast<double>(lessons.size());
-  const size_t n = lessons[0].embedding.size() + 2;
-  Moments moments{Matrix(n, Vector(n)), Vector(n), 0, static_cast<double>(lessons.size())};
-  for (const Lesson& lesson : lessons) {
-    const Vector x = features(lesson.embedding, lesson.log_simulated);
-    const double y = lesson.log_measured - lesson.log_simulated;
+Correction::Correction(const std::vector<Observation>& observations) {
+  if (observations.empty()) return;
+  for (const Observation& each : observations) {
+    centre_ += each.log_simulated / static_cast<double>(observations.size());
+  }
+  const size_t n = observations[0].embedding.size() + 2;
+  Moments moments{Matrix(n, Vector(n)), Vector(n), 0, static_cast<double>(observations.size())};
+  for (const Observation& observation : observations) {
+    const Vector x = features(observation.embedding, observation.log_simulated);
+    const double y = observation.log_measured - observation.log_simulated;
     for (size_t i = 0; i < n; ++i) {
       for (size_t j = 0; j < n; ++j) moments.xx[i][j] += x[i] * x[j];
       moments.xy[i] += x[i] * y;

@@ -13,7 +13,7 @@
 
 namespace entrain::tuner {
 
-struct Lesson {
+struct Observation {
   Vector embedding;
   double log_simulated;
   double log_measured;
@@ -29,7 +29,7 @@ struct Prediction {
 class Correction {
  public:
   Correction() = default;  // believes the simulator
-  explicit Correction(const std::vector<Lesson>& lessons);
+  explicit Correction(const std::vector<Observation>& observations);
 
   double mean(const Vector& embedding, double log_simulated) const;
   Prediction predict(const Vector& embedding, double log_simulated) const;
@@ -38,7 +38,7 @@ class Correction {
   Vector features(const Vector& embedding, double log_simulated) const;
 
   double centre_ = 0;         // mean log(simulated)
-  Vector weights_;            // empty: no lessons
+  Vector weights_;            // empty: no observations
   std::vector<Vector> root_;  // lower triangular L with L L^T = posterior precision
 };
 

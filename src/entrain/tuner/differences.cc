@@ -53,7 +53,7 @@ std::vector<int> companions(const std::map<int, std::vector<int>>& members, cons
   return others;
 }
 
-// Numbers that no group of a strategy has, one a key.
+// Numbers that no group of a strategy has, one per key.
 template <typename Key>
 class FreshGroups {
  public:
@@ -106,12 +106,12 @@ std::string_view name_of(Aspect aspect) {
   return "";
 }
 
-bool Comparison::Pair::differs_in(Aspect aspect) const {
+bool PartComparison::Pair::differs_in(Aspect aspect) const {
   return std::find(differs.begin(), differs.end(), aspect) != differs.end();
 }
 
-Comparison::Comparison(const Strategy& strategy, const Strategy& baseline, const graph::Graph& graph,
-                       const cluster::Cluster& cluster)
+PartComparison::PartComparison(const Strategy& strategy, const Strategy& baseline, const graph::Graph& graph,
+                               const cluster::Cluster& cluster)
     : strategy_(strategy), cluster_(cluster), base_of_(graph.variables.size()) {
   const simulator::PartWalk walk(graph, cluster);
   const auto join = [](Members& members, const simulator::PartView& view) {
@@ -141,12 +141,12 @@ Comparison::Comparison(const Strategy& strategy, const Strategy& baseline, const
   for (Pair& pair : pairs_) compare(pair, big[pair.variable]);
 }
 
-bool Comparison::same_placement(const ParameterServer& a, const ParameterServer& b) const {
+bool PartComparison::same_placement(const ParameterServer& a, const ParameterServer& b) const {
   return a.destination == b.destination || cluster_.find(a.destination) == cluster_.find(b.destination);
 }
 
 // An empty ring order means the hosts that train as listed.
-std::vector<int> Comparison::listed(const std::vector<int>& ring_order) const {
+std::vector<int> PartComparison::listed(const std::vector<int>& ring_order) const {
   if (!ring_order.empty()) return ring_order;
   std::vector<int> hosts;
   for (size_t h = 0; h < cluster_.hosts.size(); ++h) {
@@ -155,7 +155,7 @@ std::vector<int> Comparison::listed(const std::vector<int>& ring_order) const {
   return hosts;
 }
 
-void Comparison::compare(Pair& pair, bool big) const {
+void PartComparison::compare(Pair& pair, bool big) const {
   const auto note = [&](bool differs, Aspect aspect) {
     if (differs) pair.differs.push_back(aspect);
   };
@@ -181,7 +181,7 @@ void Comparison::compare(Pair& pair, bool big) const {
        Aspect::kPriorities);
 }
 
-double Comparison::distance() const {
+double PartComparison::distance() const {
   // What a part can differ in besides its kind, by kind; partition and priority in each.
   constexpr std::array kFacets{5.0, 6.0, 2.0};
   double differing = 0, total = 0;
@@ -196,7 +196,7 @@ double Comparison::distance() const {
   return total > 0 ? differing / total : 0;
 }
 
-std::vector<Difference> Comparison::differences() const {
+std::vector<Difference> PartComparison::differences() const {
   std::vector<Difference> found;
   for (const Aspect aspect : kAspects) {
     Difference difference{aspect};
@@ -213,7 +213,7 @@ std::vector<Difference> Comparison::differences() const {
   return found;
 }
 
-void Comparison::undo_partition(Strategy& result) const {
+void PartComparison::undo_partition(Strategy& result) const {
   FreshGroups<std::pair<size_t, size_t>> fresh(strategy_);
   size_t last_config = strategy_.variables.size();
   for (const Pair& pair : pairs_) {
@@ -238,7 +238,7 @@ void Comparison::undo_partition(Strategy& result) const {
 
 // The baseline's synchronizer, in a group of its own strategy that the baseline would put it into, if there
 // is one.
-strategy::Synchronizer Comparison::adopted(const Pair& pair, int fresh_group) const {
+strategy::Synchronizer PartComparison::adopted(const Pair& pair, int fresh_group) const {
   strategy::Synchronizer synchronizer = pair.base->synchronizer;
   if (auto* gather = std::get_if<strategy::AllGather>(&synchronizer)) gather->group = fresh_group;
   auto* reduce = std::get_if<AllReduce>(&synchronizer);
@@ -254,7 +254,7 @@ strategy::Synchronizer Comparison::adopted(const Pair& pair, int fresh_group) co
   return synchronizer;
 }
 
-Strategy Comparison::undone(Aspect aspect) const {
+Strategy PartComparison::undone(Aspect aspect) const {
   Strategy result = strategy_;
   if (aspect == Aspect::kPartition) {
     undo_partition(result);

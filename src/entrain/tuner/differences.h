@@ -39,11 +39,11 @@ struct Difference {
 
 // Two strategies part by part. A part is compared with the part of the baseline that holds its middle; parts
 // of another synchronizer differ in nothing else. Keeps references: all arguments outlive it. Thread-safe.
-class Comparison {
+class PartComparison {
  public:
   // Requires: both pass validate() for (graph, cluster).
-  Comparison(const strategy::Strategy& strategy, const strategy::Strategy& baseline,
-             const graph::Graph& graph, const cluster::Cluster& cluster);
+  PartComparison(const strategy::Strategy& strategy, const strategy::Strategy& baseline,
+                 const graph::Graph& graph, const cluster::Cluster& cluster);
 
   // 0: the same, 1: nothing alike. Mean over the strategy's parts, by bytes, of
   //   1 where the synchronizer is another, else the share of what such a part can differ in

@@ -17,7 +17,7 @@ constexpr int kBuckets = static_cast<int>(kBorders.size()) + 1;
 constexpr int kTopologies = 6;
 constexpr int kStretches = 3;  // front, middle and back of the model
 
-// Where each block of the vector begins; the servers' shares come last, one a host.
+// Where each block of the vector begins; the servers' shares come last, one per host.
 enum Block : int {
   kTopology = 0,
   kAllGather = kTopology + kTopologies,

@@ -92,7 +92,7 @@ void measure_links(Explanation& e, const Strategy& strategy, const graph::Graph&
       use.bytes = (sending ? sent : received)[h];
       if (use.bytes <= 0) continue;
       use.seconds = use.bytes * 8 / (cluster.hosts[h].bandwidth_gbit * 1e9);
-      use.share = use.seconds / calibration.link_efficiency / e.timeline.estimate.seconds;
+      use.share = use.seconds / calibration.link_efficiency / e.iteration.estimate.seconds;
       e.links.push_back(use);
     }
   }
@@ -107,7 +107,7 @@ Strategy find_baseline(Explanation& e, const Strategy& strategy, const graph::Gr
   Strategy nearest;
   for (const std::string& name : strategy::names()) {
     Strategy built = strategy::build(name, graph, cluster);
-    const double distance = Comparison(strategy, built, graph, cluster).distance();
+    const double distance = PartComparison(strategy, built, graph, cluster).distance();
     const bool same = distance == 0;
     if (same && (e.same_as.empty() || name == strategy.id)) e.same_as = name;
     const bool wanted =
@@ -121,7 +121,7 @@ Strategy find_baseline(Explanation& e, const Strategy& strategy, const graph::Gr
   return nearest;
 }
 
-Worth worth_of(const Difference& difference, const Comparison& comparison, double seconds,
+Worth worth_of(const Difference& difference, const PartComparison& comparison, double seconds,
                const simulator::EventSimulation& simulation, const graph::Graph& graph,
                const cluster::Cluster& cluster) {
   Worth worth{difference, {}, {}, {}};
@@ -144,17 +144,17 @@ Explanation explain(const Strategy& strategy, const graph::Graph& graph, const c
   const simulator::EventSimulation simulation(graph, cluster, options.calibration);
   Explanation e;
   e.id = strategy.id;
-  e.timeline = simulation.timeline(strategy);
+  e.iteration = simulation.simulate(strategy);
   count_parts(e, strategy, graph, cluster);
   measure_links(e, strategy, graph, cluster, options.calibration);
 
   const Strategy baseline = find_baseline(e, strategy, graph, cluster, options.against);
   if (e.baseline.empty()) return e;  // every builder makes this one: a tiny model
   e.baseline_estimate = simulation.estimate(baseline);
-  const Comparison comparison(strategy, baseline, graph, cluster);
+  const PartComparison comparison(strategy, baseline, graph, cluster);
   for (const Difference& difference : comparison.differences()) {
     e.worths.push_back(
-        worth_of(difference, comparison, e.timeline.estimate.seconds, simulation, graph, cluster));
+        worth_of(difference, comparison, e.iteration.estimate.seconds, simulation, graph, cluster));
   }
   std::stable_sort(e.worths.begin(), e.worths.end(), [](const Worth& a, const Worth& b) {
     return std::abs(a.worth_s.value_or(0)) > std::abs(b.worth_s.value_or(0));

@@ -66,7 +66,7 @@ struct Explanation {
   std::vector<LinkUse> links;  // busiest first; those that carry nothing are left out
   plan::LinkBound bound;
   double best_bound_s = 0;  // of any plan that sends no fewer bytes than this one's compressors leave
-  simulator::Timeline timeline;
+  simulator::SimulatedIteration iteration;
 
   std::string same_as;   // the builder that makes this very strategy; mostly empty
   std::string baseline;  // the nearest builder, other than that one

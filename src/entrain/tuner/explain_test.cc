@@ -68,13 +68,17 @@ TEST_F(TwoVariables, SharesPlacementAndTheLinkThatBinds) {
   EXPECT_EQ(e.links[0].host, 2);
   EXPECT_EQ(e.links[1].host, 2);
   EXPECT_TRUE(e.links[0].binds && e.links[1].binds);
+  EXPECT_NE(e.links[0].sending, e.links[1].sending);
   EXPECT_FALSE(e.links[2].binds);
   EXPECT_THAT(e.links[0].seconds, DoubleNear(0.432, 1e-3));
   EXPECT_THAT(e.bound.seconds, DoubleNear(0.432, 1e-3));
   EXPECT_EQ(e.bound.host, 2);
   // 2 * 3 * 20 MB over 4 links.
   EXPECT_THAT(e.best_bound_s, DoubleNear(0.240, 1e-3));
-  EXPECT_GT(e.timeline.estimate.seconds, e.bound.seconds);
+  EXPECT_GT(e.iteration.estimate.seconds, e.bound.seconds);
+  EXPECT_EQ(e.same_as, "");  // no builder makes this one
+  EXPECT_EQ(e.served[0].share, 0);
+  EXPECT_EQ(e.served[2].share, 1);
   EXPECT_LE(e.links[0].share, 1.0);
 }
 
@@ -82,9 +86,11 @@ TEST_F(TwoVariables, CutAndMerged) {
   Strategy s = make(AllReduce{}, AllReduce{});
   EXPECT_EQ(explain(s, graph_, cluster_).patterns.merge_then_all_reduce.variables, 2);
   EXPECT_EQ(explain(s, graph_, cluster_).patterns.merge_groups, 1);
+  for (const Served& served : explain(s, graph_, cluster_).served) EXPECT_EQ(served.share, 0);  // no servers
   AllReduce one, two;
   one.group = 1;
   two.group = 2;
+  EXPECT_EQ(explain(make(one, two), graph_, cluster_).patterns.merge_groups, 0);
   s.variables[0] = {"big", strategy::Partition{0, 2}, {{one, {}}, {two, {}}}};
   const Explanation e = explain(s, graph_, cluster_);
   EXPECT_EQ(e.patterns.cut, 1);
@@ -137,9 +143,31 @@ TEST_F(TwoVariables, GroupNumbersAndHostNamesMeanNothing) {
   const Strategy one = make(a, b);
   std::swap(a.group, b.group);
   const Strategy two = make(a, b);
-  EXPECT_EQ(Comparison(one, two, graph_, cluster_).distance(), 0);
+  EXPECT_EQ(PartComparison(one, two, graph_, cluster_).distance(), 0);
   const Strategy device = make(ParameterServer{host(1) + ":CPU:0"}, a);
-  EXPECT_EQ(Comparison(device, make(ParameterServer{host(1)}, b), graph_, cluster_).distance(), 0);
+  EXPECT_EQ(PartComparison(device, make(ParameterServer{host(1)}, b), graph_, cluster_).distance(), 0);
+}
+
+// A server's part may differ in five things, an all-reduce's in six; the big one is 80% of the bytes.
+TEST_F(TwoVariables, DistanceIsTheShareOfWhatPartsCanDifferIn) {
+  const auto distance = [&](const Strategy& a, const Strategy& b) {
+    return PartComparison(a, b, graph_, cluster_).distance();
+  };
+  const Strategy served = make(ParameterServer{host(0)}, ParameterServer{host(0)});
+  EXPECT_DOUBLE_EQ(distance(served, make(ParameterServer{host(1)}, ParameterServer{host(0)})), 0.8 / 5);
+  EXPECT_DOUBLE_EQ(distance(served, make(ParameterServer{host(0)}, AllReduce{})), 0.2);
+  AllReduce ring, tree;
+  ring.topology = strategy::Topology::kRing;
+  tree.topology = strategy::Topology::kTree;
+  EXPECT_DOUBLE_EQ(distance(make(ring, ring), make(tree, tree)), 1.0 / 6);
+}
+
+TEST_F(TwoVariables, OneMessageIsNotTwoWhateverItsGroupIsCalled) {
+  AllReduce other;
+  other.group = 1;
+  const Strategy merged = make(AllReduce{}, AllReduce{}), apart = make(AllReduce{}, other);
+  EXPECT_DOUBLE_EQ(PartComparison(merged, apart, graph_, cluster_).distance(), 1.0 / 6);
+  EXPECT_DOUBLE_EQ(PartComparison(apart, merged, graph_, cluster_).distance(), 1.0 / 6);
 }
 
 TEST_F(TwoVariables, UnknownBaseline) {
@@ -148,8 +176,24 @@ TEST_F(TwoVariables, UnknownBaseline) {
   EXPECT_THROW(explain(make(AllReduce{}, AllReduce{}), graph_, cluster_, options), InputError);
 }
 
+// The baseline merges all but the first variable: undone, that one stays alone, though its group has the
+// number that the baseline gives to the others.
+TEST(PartComparison, UndoneMergeGroupsAreTheBaselines) {
+  const dataset::Domain d = testing::domain();
+  Strategy own, baseline;
+  for (size_t v = 0; v < d.graph.variables.size(); ++v) {
+    AllReduce alone, merged;
+    alone.group = static_cast<int>(v);
+    merged.group = v == 0 ? 5 : 0;
+    own.variables.push_back({d.graph.variables[v].name, {}, {{alone, {}}}});
+    baseline.variables.push_back({d.graph.variables[v].name, {}, {{merged, {}}}});
+  }
+  const Strategy undone = PartComparison(own, baseline, d.graph, d.cluster).undone(Aspect::kMergeGroups);
+  EXPECT_EQ(PartComparison(undone, baseline, d.graph, d.cluster).distance(), 0);
+}
+
 // Whatever the two strategies are, undoing a difference gives one that can be run, without that difference.
-TEST(Comparison, UndoneStrategiesAreValidAndNearer) {
+TEST(PartComparison, UndoneStrategiesAreValidAndNearer) {
   for (const char* where : {"lab:1x10gbit+3x1gbit", "lab:2x1gbit/ranks=2+1x10gbit/server"}) {
     const dataset::Domain d = testing::domain(where);
     const strategy::Sampler sampler(d.graph, d.cluster, {});
@@ -158,12 +202,12 @@ TEST(Comparison, UndoneStrategiesAreValidAndNearer) {
       const Strategy s = sampler.sample(rng);
       for (const std::string& name : strategy::names()) {
         const Strategy baseline = strategy::build(name, d.graph, d.cluster);
-        const Comparison comparison(s, baseline, d.graph, d.cluster);
+        const PartComparison comparison(s, baseline, d.graph, d.cluster);
         for (const Difference& difference : comparison.differences()) {
           const Strategy undone = comparison.undone(difference.aspect);
           EXPECT_NO_THROW(strategy::validate(undone, d.graph, d.cluster)) << name_of(difference.aspect);
           if (difference.aspect == Aspect::kMergeGroups) continue;  // other choices may keep parts apart
-          for (const Difference& left : Comparison(undone, baseline, d.graph, d.cluster).differences()) {
+          for (const Difference& left : PartComparison(undone, baseline, d.graph, d.cluster).differences()) {
             EXPECT_NE(left.aspect, difference.aspect) << name << ": " << name_of(left.aspect);
           }
         }

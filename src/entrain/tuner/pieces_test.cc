@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <map>
+#include <set>
+
 #include "entrain/strategy/builders/registry.h"
 #include "entrain/tuner/batch.h"
 #include "entrain/tuner/correction.h"
@@ -27,6 +31,8 @@ TEST(Embedding, LikeStrategiesPointTheSameWay) {
             similarity(vector("byteps"), vector("ddp")));
   EXPECT_NE(embedder.niche(vector("ps")), embedder.niche(vector("allreduce")));
   EXPECT_EQ(similarity(Vector(3), Vector(3)), 0);
+  EXPECT_EQ(similarity({1, 0, 0}, Vector(3)), 0);
+  EXPECT_EQ(similarity(Vector(3), {1, 0, 0}), 0);
   for (const std::string& name : strategy::names()) {
     for (const double x : vector(name.c_str())) {
       EXPECT_GE(x, 0) << name;
@@ -53,23 +59,86 @@ TEST(Fingerprint, TellsStrategiesApartButNotTheirNames) {
   EXPECT_GT(seen.size(), 1500u);
 }
 
-TEST(Correction, WithoutLessonsBelievesTheSimulator) {
+TEST(Embedding, EntriesAreSharesOnHostsOfSeveralRanksAndWithAnyPriority) {
+  const dataset::Domain d = testing::domain("lab:2x1gbit/ranks=2");
+  const Embedder embedder(d.graph, d.cluster);
+  for (const std::string& name : strategy::names()) {
+    strategy::Strategy s = strategy::build(name, d.graph, d.cluster);
+    for (auto& config : s.variables) {
+      for (auto& part : config.parts) part.priority = 1000;
+    }
+    for (const double x : embedder.embed(s)) {
+      EXPECT_GE(x, 0) << name;
+      EXPECT_LE(x, 1 + 1e-9) << name;
+    }
+  }
+}
+
+// The two entries before the hosts': the share of what is cut, and the number of messages.
+TEST(Embedding, CountsMessagesAndWhatIsCut) {
+  const dataset::Domain d = testing::domain();
+  const Embedder embedder(d.graph, d.cluster);
+  const auto entry = [&](const char* name, size_t before_hosts) {
+    return embedder.embed(
+        strategy::build(name, d.graph, d.cluster))[embedder.size() - d.cluster.hosts.size() - before_hosts];
+  };
+  EXPECT_DOUBLE_EQ(entry("ps", 1), std::log2(1 + 8) / 12);  // a message per variable
+  EXPECT_LT(entry("allreduce", 1), entry("ps", 1));
+  EXPECT_GT(entry("partitioned-ps", 1), entry("ps", 1));
+  EXPECT_EQ(entry("ps", 2), 0);
+  EXPECT_GT(entry("partitioned-ps", 2), 0.5);
+}
+
+TEST(Fingerprint, TellsSharesOfTopKApart) {
+  const dataset::Domain d = testing::domain();
+  strategy::AllReduce top;
+  top.compressor = strategy::Compressor::kTopK;
+  std::set<uint64_t> seen;
+  for (const double share : {0.01, 0.02, 0.1}) {
+    top.share = share;
+    strategy::Strategy s;
+    s.variables.push_back({"conv1", {}, {{top, {}}}});
+    seen.insert(fingerprint(s));
+  }
+  EXPECT_EQ(seen.size(), 3U);
+}
+
+TEST(Fingerprint, TellsEveryPriorityFromNone) {
+  std::set<uint64_t> seen;
+  for (const std::optional<int> priority : {std::optional<int>(), {0}, {1}, {2}}) {
+    strategy::Strategy s;
+    s.variables.push_back({"conv1", {}, {{strategy::AllReduce{}, priority}}});
+    seen.insert(fingerprint(s));
+  }
+  EXPECT_EQ(seen.size(), 4U);
+}
+
+TEST(Correction, WithoutObservationsBelievesTheSimulator) {
   const Correction none;
   EXPECT_EQ(none.mean({0.5, 0.5}, 1.25), 1.25);
   EXPECT_EQ(none.predict({0.5, 0.5}, 1.25).deviation, 0);
 }
 
+// By hand: the weight of a constant, w ~ N(0, 1.5^2), after one trial that took e^3 times as long as
+// simulated. A surprise as big is likeliest under the largest noise of the grid, 0.16.
+TEST(Correction, OfOneTrialIsTheHeadersFormula) {
+  const Correction correction({{{}, 0.5, 3.5}});
+  const double prior = 1.5 * 1.5, noise = 0.16 * 0.16;
+  EXPECT_NEAR(correction.mean({}, 0.5), 0.5 + 3 * prior / (prior + noise), 1e-9);
+  EXPECT_NEAR(correction.predict({}, 0.5).deviation, std::sqrt(1 / (1 / prior + 1 / noise)), 1e-9);
+}
+
 // The simulator thinks the second kind a third faster than it is, and all of it half as long.
 TEST(Correction, LearnsWhereTheSimulatorIsWrong) {
   const auto measured = [](double share, double simulated) { return simulated + std::log(2) + 0.4 * share; };
-  std::vector<Lesson> lessons;
+  std::vector<Observation> observations;
   strategy::Rng rng(3);
   for (int i = 0; i < 40; ++i) {
     const double share = strategy::sampling::unit(rng), simulated = strategy::sampling::unit(rng);
     const double noise = 0.02 * (strategy::sampling::unit(rng) - 0.5);
-    lessons.push_back({{1 - share, share}, simulated, measured(share, simulated) + noise});
+    observations.push_back({{1 - share, share}, simulated, measured(share, simulated) + noise});
   }
-  const Correction correction(lessons);
+  const Correction correction(observations);
   for (const double share : {0.0, 0.3, 1.0}) {
     EXPECT_NEAR(correction.mean({1 - share, share}, 0.5), measured(share, 0.5), 0.03);
     EXPECT_EQ(correction.predict({1 - share, share}, 0.5).mean, correction.mean({1 - share, share}, 0.5));
@@ -77,9 +146,9 @@ TEST(Correction, LearnsWhereTheSimulatorIsWrong) {
 }
 
 TEST(Correction, IsSurerNearWhatItHasSeen) {
-  std::vector<Lesson> lessons;
-  for (int i = 0; i < 10; ++i) lessons.push_back({{1, 0}, 0.1 * i, 0.1 * i + 0.2});
-  const Correction correction(lessons);
+  std::vector<Observation> observations;
+  for (int i = 0; i < 10; ++i) observations.push_back({{1, 0}, 0.1 * i, 0.1 * i + 0.2});
+  const Correction correction(observations);
   EXPECT_LT(correction.predict({1, 0}, 0.5).deviation, correction.predict({0, 1}, 0.5).deviation);
 }
 

@@ -39,10 +39,10 @@ Spread spread_of(const Items& items, Value value) {
 
 // A ranker's scores have no unit: they are counted in `weight` spreads of the first opinion, and so is what
 // its members disagree about.
-void add_opinion(std::vector<Scored>& scored, const std::vector<simulator::Prediction>& opinion,
+void add_opinion(std::vector<Scored>& scored, const std::vector<simulator::UncertainScore>& opinion,
                  double weight) {
   const Spread first = spread_of(scored, [](const Scored& s) { return s.mean; });
-  const Spread second = spread_of(opinion, [](const simulator::Prediction& p) { return p.score; });
+  const Spread second = spread_of(opinion, [](const simulator::UncertainScore& p) { return p.score; });
   if (!(second.deviation > 0)) return;
   const double unit = weight * first.deviation / second.deviation;
   for (size_t i = 0; i < scored.size(); ++i) {
@@ -227,13 +227,13 @@ std::vector<Strategy> Search::best_known(size_t count) const {
 }
 
 Correction Search::learn_correction() const {
-  std::vector<Lesson> lessons;
+  std::vector<Observation> observations;
   for (const Known& known : known_) {
     if (!known.measured.empty()) {
-      lessons.push_back({known.embedding, known.log_simulated, std::log(known.seconds())});
+      observations.push_back({known.embedding, known.log_simulated, std::log(known.seconds())});
     }
   }
-  return Correction(lessons);
+  return Correction(observations);
 }
 
 bool Search::learn_ranker() {

@@ -53,7 +53,7 @@ struct SearchOptions {
   uint64_t seed = 0;
   BatchOptions batch;
   int proposals = 2000;              // published
-  int evaluations = 0;               // own: simulated strategies a batch; 0: about half a second's
+  int evaluations = 0;               // own: simulated strategies per batch; 0: about half a second's
   int population = 250;              // own
   double ranker_weight = 0.5;        // own: how far the second opinion counts, in spreads of the first
   int learn_from = 8;                // trials before a ranker is trained on them

@@ -164,6 +164,85 @@ TEST(Search, OwnModeTakesASecondOpinion) {
   EXPECT_EQ(ranker.scored.size(), 1u);
 }
 
+// A ranker that measures in other units than its neighbour.
+class ScaledRanker final : public simulator::Ranker {
+ public:
+  ScaledRanker(const dataset::Domain& d, double scale) : formula_(testing::truth(d)), scale_(scale) {}
+  std::string name() const override { return "scaled"; }
+  void learn(const std::vector<simulator::Lesson>&, const std::vector<simulator::Lesson>&,
+             const simulator::LearnOptions&) override {}
+  std::vector<double> score(const simulator::Lesson&,
+                            std::span<const strategy::Strategy> strategies) const override {
+    std::vector<double> scores;
+    for (const strategy::Strategy& s : strategies) scores.push_back(100 - scale_ * formula_(s));
+    return scores;
+  }
+  void save(const std::filesystem::path&) const override {}
+
+ private:
+  testing::Formula formula_;
+  double scale_;
+};
+
+TEST(Search, OwnModeProposesWhatItsSimulatorThinksFast) {
+  const dataset::Domain d = testing::domain();
+  const testing::WrongSimulator simulator(d);
+  Guide guide;
+  guide.simulator = &simulator;
+  const auto worst_of = [&](Mode mode) {
+    Search search(d.graph, d.cluster, guide, options(mode));
+    std::vector<strategy::Strategy> proposed;
+    for (const Proposal& p : search.ask()) proposed.push_back(p.strategy);
+    const auto scores = simulator.score(proposed);
+    return *std::max_element(scores.begin(), scores.end());
+  };
+  EXPECT_LT(worst_of(Mode::kOwn), 0.8 * worst_of(Mode::kRandom));
+}
+
+TEST(Search, ASecondOpinionsUnitMeansNothing) {
+  const dataset::Domain d = testing::domain();
+  const testing::WrongSimulator simulator(d);
+  std::vector<std::vector<strategy::Strategy>> proposed;
+  for (const double scale : {1.0, 1024.0}) {
+    ScaledRanker ranker(d, scale);
+    Guide guide;
+    guide.simulator = &simulator;
+    guide.ranker = &ranker;
+    guide.ranker_ready = true;
+    Search search(d.graph, d.cluster, guide, options(Mode::kOwn));
+    proposed.emplace_back();
+    for (const Proposal& p : search.ask()) proposed.back().push_back(p.strategy);
+  }
+  EXPECT_EQ(proposed[0], proposed[1]);
+}
+
+// AutoSync's space has no priorities and no topologies.
+TEST(Search, PublishedModesStayInThePublishedSpace) {
+  const dataset::Domain d = testing::domain();
+  const testing::WrongSimulator simulator(d);
+  for (const Mode mode : {Mode::kOwn, Mode::kPublished, Mode::kRandom, Mode::kRandomPublished}) {
+    testing::FakeRanker ranker(d);
+    Guide guide;
+    guide.simulator = &simulator;
+    if (mode == Mode::kPublished) guide.ranker = &ranker;
+    Search search(d.graph, d.cluster, guide, options(mode));
+    int wider = 0;
+    for (int round = 0; round < 4; ++round) {
+      for (const Proposal& p : search.ask()) {
+        for (const auto& config : p.strategy.variables) {
+          for (const auto& part : config.parts) {
+            const auto* reduce = std::get_if<strategy::AllReduce>(&part.synchronizer);
+            wider += part.priority || (reduce != nullptr && reduce->topology != strategy::Topology::kAuto);
+          }
+        }
+        search.tell(trial(p.strategy, {1.0}, p.origin));
+      }
+    }
+    const bool published = mode == Mode::kPublished || mode == Mode::kRandomPublished;
+    EXPECT_EQ(wider == 0, published) << to_string(mode);
+  }
+}
+
 TEST(Search, PublishedModeWithoutARankerIsRefused) {
   const dataset::Domain d = testing::domain();
   EXPECT_THROW(Search(d.graph, d.cluster, {}, options(Mode::kPublished)), Error);

@@ -7,6 +7,8 @@
 #include <cmath>
 
 #include "entrain/dataset/testing.h"
+#include "entrain/plan/link_bound.h"
+#include "entrain/plan/plan.h"
 
 namespace entrain::tuner {
 namespace {
@@ -37,6 +39,7 @@ TEST(SimulatedCluster, RepeatsScatterAroundTheTruth) {
   const auto& strategy = domain().trials[0].strategy;
   const auto first = c.run(strategy, 1e9).seconds, second = c.run(strategy, 1e9).seconds;
   EXPECT_NE(first, second);
+  EXPECT_EQ(first.size(), 400U);
   double mean = 0, squares = 0;
   for (const double s : first) mean += std::log(s) / 400;
   for (const double s : first) squares += std::pow(std::log(s) - mean, 2) / 399;
@@ -61,6 +64,18 @@ TEST(SimulatedCluster, TheSameStrategyUnderAnotherNameIsTheSame) {
   strategy::Strategy renamed = domain().trials[0].strategy;
   renamed.id = "other";
   EXPECT_EQ(cluster({}).truth(renamed), cluster({}).truth(domain().trials[0].strategy));
+}
+
+TEST(SimulatedCluster, NoLinkCarriesMoreThanItsRate) {
+  const auto& strategy = domain().trials[0].strategy;
+  const auto plan = plan::make_plan(strategy, domain().graph, domain().cluster);
+  SimulatedOptions options;
+  options.calibration_error = 1;  // some links would be three times as fast
+  options.model_error = 0;
+  for (options.seed = 0; options.seed < 20; ++options.seed) {
+    EXPECT_GT(cluster(options).truth(strategy),
+              plan::link_bound(plan, domain().graph, domain().cluster).seconds);
+  }
 }
 
 TEST(SimulatedCluster, ADeadlineThatIsTooShortIsSaid) {

@@ -41,7 +41,7 @@ inline dataset::Domain domain(const std::string& cluster = "lab:1x10gbit+3x1gbit
   return d;
 }
 
-// Seconds: the busiest link, a cost a message, and half the largest message, which nothing overlaps.
+// Seconds: the busiest link, a cost per message, and half the largest message, which nothing overlaps.
 class Formula {
  public:
   Formula(const dataset::Domain& d, double message_s, double reduce_factor)

@@ -1,10 +1,13 @@
 #include "entrain/tuner/tuner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
 #include "entrain/base/clock.h"
 #include "entrain/base/error.h"
+#include "entrain/base/units.h"
 #include "entrain/strategy/builders/registry.h"
 
 namespace entrain::tuner {
@@ -25,6 +28,12 @@ bool any_builder_ran(const std::vector<Trial>& trials) {
 }
 
 }  // namespace
+
+std::string TuneProgress::summary() const {
+  if (phase == Phase::kConfirm) return "final round";
+  if (best_s <= 0 || phase == Phase::kBuilders) return "builders";
+  return fmt::format("best {}, {:.2f}x the best builder", format_seconds(best_s), speedup);
+}
 
 Tuner::Tuner(const dataset::Domain& domain, Guide guide, TuneOptions options)
     : domain_(domain),

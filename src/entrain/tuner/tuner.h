@@ -46,6 +46,9 @@ struct TuneProgress {
   double speedup = 1;
   double hit_rate = 0;
   const dataset::Trial* last = nullptr;  // that has just ended
+
+  // In a few words: "builders", "best 1.20 ms, 1.31x the best builder", "final round".
+  std::string summary() const;
 };
 
 // The order of a tune's trials, whoever runs them: next(), run it, log it, report(), again. Given the trials

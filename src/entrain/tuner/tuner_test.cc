@@ -296,6 +296,22 @@ TEST(Summary, BuildersOfTheFinalRoundComeBeforeThoseThatHadAFirstLookOnly) {
   EXPECT_EQ(result.tuned.seconds, 1.5);
 }
 
+TEST(Summary, OfEquallyFastProposalsTheEarlierOneIsTheFinalist) {
+  const std::vector<Trial> trials = {hand_made(0, "ps", 1.0, "builder"), hand_made(1, "a", 0.9, "random"),
+                                     hand_made(2, "b", 0.9, "random"), hand_made(3, "c", 0.9, "random")};
+  EXPECT_THAT(finalists(trials, 2), ElementsAre(1, 2, 0));
+}
+
+TEST(Summary, WithoutAFinalRoundAStandingSpansATenthToNineTenthsOfItsSteps) {
+  Trial ps = hand_made(0, "ps", 1.0, "builder");
+  ps.seconds = {5, 1, 2, 3, 4, 6, 7, 11, 8, 9, 10};
+  const Standing standing = summarize({ps}).baselines.at(0);
+  EXPECT_FALSE(standing.final_round);
+  EXPECT_DOUBLE_EQ(standing.fastest_s, 2);
+  EXPECT_DOUBLE_EQ(standing.seconds, 6);
+  EXPECT_DOUBLE_EQ(standing.slowest_s, 10);
+}
+
 TEST(Summary, BuildersWhoseTrialsOverlapAreWithinNoise) {
   std::vector<Trial> trials = {hand_made(0, "ps", 1.0, "builder"), hand_made(1, "ddp", 1.05, "builder"),
                                hand_made(2, "byteps", 1.1, "builder"), hand_made(3, "slow", 2.0, "random")};

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "entrain/pipeline/plan/timeline.h"
+#include "entrain/base/trace.h"
 
 namespace entrain::pipeline {
 namespace {
@@ -28,30 +28,39 @@ const char* name_of(Span::Kind kind) {
   return "";
 }
 
-void add_to(std::vector<double>& sums, int place, double seconds) {
-  if (sums.size() <= static_cast<size_t>(place)) sums.resize(static_cast<size_t>(place) + 1);
-  sums[static_cast<size_t>(place)] += seconds;
+nlohmann::json json_of(const DeviceTimes& t) {
+  return {{"wall", t.wall},           {"forward", t.forward}, {"backward", t.backward},
+          {"recompute", t.recompute}, {"waited", t.waited},   {"transfer", t.transfer},
+          {"update", t.update}};
+}
+
+DeviceTimes device_times_of(const nlohmann::json& json) {
+  DeviceTimes t;
+  json.at("wall").get_to(t.wall);
+  json.at("forward").get_to(t.forward);
+  json.at("backward").get_to(t.backward);
+  json.at("recompute").get_to(t.recompute);
+  json.at("waited").get_to(t.waited);
+  json.at("transfer").get_to(t.transfer);
+  json.at("update").get_to(t.update);
+  return t;
 }
 
 }  // namespace
 
-void DeviceTimes::add(const std::vector<Span>& spans, double wall_s, int devices) {
+void DeviceTimes::add(const std::vector<Span>& spans, double wall_s) {
   wall += wall_s;
   for (const Span& span : spans) {
     const double seconds = span.end_s - span.begin_s;
-    const int place = std::max(span.cell, 0) / devices;
     switch (span.kind) {
       case Span::Kind::kForward:
         forward += seconds;
-        add_to(cell_forward, place, seconds);
         break;
       case Span::Kind::kBackward:
         backward += seconds;
-        add_to(cell_backward, place, seconds);
         break;
       case Span::Kind::kRecompute:
         recompute += seconds;
-        add_to(cell_recompute, place, seconds);
         break;
       case Span::Kind::kWait:
         waited += seconds;
@@ -66,58 +75,34 @@ void DeviceTimes::add(const std::vector<Span>& spans, double wall_s, int devices
   }
 }
 
-nlohmann::json to_json(const DeviceTimes& t) {
-  return {{"wall", t.wall},
-          {"forward", t.forward},
-          {"backward", t.backward},
-          {"recompute", t.recompute},
-          {"waited", t.waited},
-          {"transfer", t.transfer},
-          {"update", t.update},
-          {"cell_forward", t.cell_forward},
-          {"cell_backward", t.cell_backward},
-          {"cell_recompute", t.cell_recompute}};
+nlohmann::json to_json(const std::vector<DeviceTimes>& times) {
+  auto result = nlohmann::json::array();
+  for (const DeviceTimes& of_device : times) result.push_back(json_of(of_device));
+  return result;
 }
 
-DeviceTimes device_times_from_json(const nlohmann::json& json) {
-  DeviceTimes t;
-  json.at("wall").get_to(t.wall);
-  json.at("forward").get_to(t.forward);
-  json.at("backward").get_to(t.backward);
-  json.at("recompute").get_to(t.recompute);
-  json.at("waited").get_to(t.waited);
-  json.at("transfer").get_to(t.transfer);
-  json.at("update").get_to(t.update);
-  json.at("cell_forward").get_to(t.cell_forward);
-  json.at("cell_backward").get_to(t.cell_backward);
-  json.at("cell_recompute").get_to(t.cell_recompute);
-  return t;
+std::vector<DeviceTimes> device_times_from_json(const nlohmann::json& json) {
+  std::vector<DeviceTimes> result;
+  for (const auto& of_device : json) result.push_back(device_times_of(of_device));
+  return result;
 }
 
-Breakdown break_down(const Schedule& schedule, const std::vector<DeviceTimes>& devices) {
+Breakdown break_down(const std::vector<DeviceTimes>& devices) {
   Breakdown b;
   const auto count = static_cast<double>(devices.size());
-  double waited = 0;
-  std::vector<CellCost> costs(static_cast<size_t>(schedule.cells));
-  for (size_t d = 0; d < devices.size(); ++d) {
-    const DeviceTimes& t = devices[d];
+  double waited = 0, busy = 0, most_busy = 0;
+  for (const DeviceTimes& t : devices) {
     b.wall += t.wall / count;
     b.compute += (t.forward + t.backward) / count;
     b.recompute += t.recompute / count;
     b.transfer += t.transfer / count;
     b.update += t.update / count;
     waited += t.waited / count;
-    for (size_t place = 0; place < t.cell_forward.size(); ++place) {
-      CellCost& cost = costs.at(d + place * devices.size());
-      cost.forward_s = t.cell_forward[place];
-      cost.backward_s = place < t.cell_backward.size() ? t.cell_backward[place] : 0;
-      cost.backward_s += place < t.cell_recompute.size() ? t.cell_recompute[place] : 0;
-    }
+    busy += t.busy() / count;
+    most_busy = std::max(most_busy, t.busy());
   }
-  const Timeline played = run_schedule(schedule, costs);
-  const double idle = played.bubble_s + played.imbalance_s;
-  b.bubble = idle > 0 ? waited * played.bubble_s / idle : 0;
-  b.imbalance = waited - b.bubble;
+  b.imbalance = std::min(waited, most_busy - busy);
+  b.bubble = waited - b.imbalance;
   b.other = b.wall - b.sum();
   return b;
 }
@@ -152,25 +137,18 @@ std::vector<std::vector<Span>> spans_from_json(const nlohmann::json& json) {
 }
 
 std::string chrome_trace(const std::vector<std::vector<Span>>& spans_by_device) {
-  nlohmann::json events = nlohmann::json::array();
-  for (size_t device = 0; device < spans_by_device.size(); ++device) {
-    events.push_back({{"ph", "M"},
-                      {"name", "process_name"},
-                      {"pid", device},
-                      {"args", {{"name", fmt::format("device {}", device)}}}});
-    for (const Span& span : spans_by_device[device]) {
-      nlohmann::json event = {{"ph", "X"},
-                              {"cat", name_of(span.kind)},
-                              {"pid", device},
-                              {"tid", span.cell < 0 ? static_cast<int>(device) : span.cell},
-                              {"ts", span.begin_s * 1e6},
-                              {"dur", (span.end_s - span.begin_s) * 1e6}};
-      event["name"] = span.micro_batch < 0 ? std::string(name_of(span.kind))
-                                           : fmt::format("{} {}", name_of(span.kind), span.micro_batch);
-      events.push_back(std::move(event));
+  Trace trace;
+  for (size_t d = 0; d < spans_by_device.size(); ++d) {
+    const auto device = static_cast<int>(d);
+    trace.name_process(device, fmt::format("device {}", device));
+    for (const Span& span : spans_by_device[d]) {
+      const std::string kind(name_of(span.kind));
+      trace.add(device, span.cell < 0 ? device : span.cell,
+                span.micro_batch < 0 ? kind : fmt::format("{} {}", kind, span.micro_batch), span.begin_s,
+                span.end_s, kind);
     }
   }
-  return nlohmann::json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}.dump();
+  return trace.document();
 }
 
 }  // namespace entrain::pipeline

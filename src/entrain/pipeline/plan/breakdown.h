@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "entrain/pipeline/plan/schedule.h"
 #include "entrain/pipeline/plan/span.h"
 
 namespace entrain::pipeline {
@@ -17,17 +16,19 @@ struct DeviceTimes {
   double waited = 0;    // for a value that had not been sent
   double transfer = 0;  // for one on its way, and handing one over
   double update = 0;    // synchronizing replicas and tied parameters, clipping, the optimizer
-  std::vector<double> cell_forward, cell_backward, cell_recompute;  // of its cells
 
-  void add(const std::vector<Span>& spans, double wall_s, int devices);
+  double busy() const { return forward + backward + recompute; }
+  void add(const std::vector<Span>& spans, double wall_s);
 };
 
-nlohmann::json to_json(const DeviceTimes& times);
-DeviceTimes device_times_from_json(const nlohmann::json& json);
+// By device.
+nlohmann::json to_json(const std::vector<DeviceTimes>& times);
+std::vector<DeviceTimes> device_times_from_json(const nlohmann::json& json);
 
 // Means over devices, in seconds. All parts but `other` are measured; bubble and imbalance are the measured
-// wait, divided as the schedule divides it when it is played with the cells' measured times: the bubble is
-// what equal cells would wait too.
+// wait:
+//   imbalance = most busy device - mean busy time, what equal devices would save; at most the wait
+//   bubble    = the rest, what equal devices would wait too
 struct Breakdown {
   double wall = 0;
   double compute = 0, recompute = 0, bubble = 0, imbalance = 0, transfer = 0, update = 0;
@@ -36,8 +37,8 @@ struct Breakdown {
   double sum() const { return compute + recompute + bubble + imbalance + transfer + update; }
 };
 
-// Requires: one entry a device.
-Breakdown break_down(const Schedule& schedule, const std::vector<DeviceTimes>& devices);
+// Requires: one device or more.
+Breakdown break_down(const std::vector<DeviceTimes>& devices);
 nlohmann::json to_json(const Breakdown& breakdown);
 
 // By device.

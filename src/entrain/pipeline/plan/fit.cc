@@ -120,7 +120,7 @@ std::vector<double> layer_times(const FitRequest& request, Remat remat) {
   return times;
 }
 
-MinMaxOptions within_memory(const FitRequest& request, const Choice& choice, const Scaled& model) {
+MinMaxOptions within_memory(const FitRequest& request, const Pipeline& choice, const Scaled& model) {
   MinMaxOptions options;
   options.speed = speeds(request, choice.devices, 1);
   options.memory = [&](int first, int last, int cell) {
@@ -152,7 +152,7 @@ class FastestBalances {
  public:
   explicit FastestBalances(const FitRequest& request) : request_(request) {}
 
-  const std::vector<int>& get(const Choice& choice) {
+  const std::vector<int>& get(const Pipeline& choice) {
     auto& balance = known_[{choice.devices, choice.chunks, choice.remat == Remat::kNever}];
     if (balance.empty()) {
       MinMaxOptions options;
@@ -169,7 +169,7 @@ class FastestBalances {
 
 // The fastest plan of `choice` (without a balance yet) that exceeds no limit by more than `extra_bytes`;
 // none if there is none.
-std::optional<FitPlan> best_plan(const FitRequest& request, Choice choice, int64_t extra_bytes,
+std::optional<FitPlan> best_plan(const FitRequest& request, Pipeline choice, int64_t extra_bytes,
                                  FastestBalances* fastest) {
   const bool given = !request.balance.empty();
   const Scaled model(request, choice.micro_batches);
@@ -186,10 +186,10 @@ std::optional<FitPlan> best_plan(const FitRequest& request, Choice choice, int64
 }
 
 // All that is to be tried, without balances; fewest devices first.
-std::vector<Choice> choices(const FitRequest& request) {
+std::vector<Pipeline> choices(const FitRequest& request) {
   const int layers = static_cast<int>(request.layers.size());
   const auto candidates = micro_batch_candidates(request);
-  std::vector<Choice> all;
+  std::vector<Pipeline> all;
   const int most = request.pipeline > 0 ? request.pipeline : static_cast<int>(request.devices.size());
   for (int devices = std::max(1, request.pipeline); devices <= most; ++devices) {
     for (const int micro_batches : candidates) {
@@ -200,7 +200,7 @@ std::vector<Choice> choices(const FitRequest& request) {
           continue;
         for (const Remat remat : request.remats) {
           if (remat == Remat::kExceptLast && micro_batches == 1) continue;  // the same as never
-          all.push_back({schedule, devices, chunks, micro_batches, remat, {}});
+          all.push_back({devices, micro_batches, schedule, chunks, remat});
         }
       }
     }
@@ -210,7 +210,7 @@ std::vector<Choice> choices(const FitRequest& request) {
 
 // The plan that falls short by the least, where none fits. The most frugal come last in `all` and are
 // tried first, so that most of the others fail the cheap test of beating them.
-std::optional<FitPlan> nearest_plan(const FitRequest& request, const std::vector<Choice>& all,
+std::optional<FitPlan> nearest_plan(const FitRequest& request, const std::vector<Pipeline>& all,
                                     FastestBalances* fastest) {
   std::optional<FitPlan> nearest;
   for (auto choice = all.rbegin(); choice != all.rend(); ++choice) {
@@ -226,13 +226,13 @@ bool smaller(const FitPlan& a, const FitPlan& b) {
          std::tuple(b.choice.devices, b.choice.micro_batches, b.step_s);
 }
 
-std::string describe_choice(const Choice& c) {
+std::string describe_choice(const Pipeline& c) {
   return fmt::format("{} device{}, {} micro-batch{}, {}, remat {}, balance {}", c.devices,
                      c.devices == 1 ? "" : "s", c.micro_batches, c.micro_batches == 1 ? "" : "es", c.schedule,
                      remat_name(c.remat), fmt::join(c.balance, ","));
 }
 
-void check_choice(const FitRequest& request, const Choice& choice) {
+void check_choice(const FitRequest& request, const Pipeline& choice) {
   const int layers = static_cast<int>(request.layers.size());
   if (choice.devices < 1 || choice.devices > static_cast<int>(request.devices.size())) {
     bad_input("pipeline: {} devices: must be in 1..{}", choice.devices, request.devices.size());
@@ -253,7 +253,7 @@ void check_choice(const FitRequest& request, const Choice& choice) {
 
 }  // namespace
 
-FitPlan predict(const FitRequest& request, const Choice& choice) {
+FitPlan predict(const FitRequest& request, const Pipeline& choice) {
   check_request(request);
   const auto schedule = make_schedule(choice.schedule, choice.devices, choice.micro_batches, choice.chunks);
   check_choice(request, choice);
@@ -290,10 +290,10 @@ FitPlan predict(const FitRequest& request, const Choice& choice) {
 
 Fit fit(const FitRequest& request) {
   check_request(request);
-  const std::vector<Choice> all = choices(request);
+  const std::vector<Pipeline> all = choices(request);
   FastestBalances fastest(request);
   Fit result;
-  for (const Choice& choice : all) {
+  for (const Pipeline& choice : all) {
     if (auto plan = best_plan(request, choice, 0, &fastest)) result.plans.push_back(std::move(*plan));
   }
   if (result.plans.empty()) result.nearest = nearest_plan(request, all, &fastest);

@@ -13,6 +13,7 @@
 
 #include "entrain/pipeline/plan/cell_cost.h"
 #include "entrain/pipeline/plan/memory.h"
+#include "entrain/pipeline/plan/pipeline.h"
 #include "entrain/pipeline/plan/remat.h"
 
 namespace entrain::pipeline {
@@ -62,18 +63,8 @@ struct FitRequest {
   std::vector<int> balance = {};  // the user's own; empty: the fastest that fits
 };
 
-// Everything a run needs to be told.
-struct Choice {
-  std::string schedule;
-  int devices = 1;
-  int chunks = 1;
-  int micro_batches = 1;
-  Remat remat = Remat::kNever;
-  std::vector<int> balance;  // layers a cell, devices * chunks of them
-};
-
 struct FitPlan {
-  Choice choice;
+  Pipeline choice;
   double step_s = 0;
   double bubble_share = 0;
   double imbalance_share = 0;
@@ -95,7 +86,7 @@ struct Fit {
 Fit fit(const FitRequest& request);
 
 // Predicts one choice, such as the user's own balance. InputError where it does not suit the request.
-FitPlan predict(const FitRequest& request, const Choice& choice);
+FitPlan predict(const FitRequest& request, const Pipeline& choice);
 
 // One line: "2 devices, 4 micro-batches, 1f1b, remat always, balance 3,5: 120 ms a step, bubble 20%, ...".
 std::string describe(const FitPlan& plan);

@@ -34,7 +34,7 @@ FitRequest blocks(int count, int devices, int64_t memory) {
 
 TEST(Fit, OneDeviceIsEnoughWhereItIs) {
   const auto result = fit(blocks(8, 4, 0));
-  const Choice& smallest = result.plans.front().choice;
+  const Pipeline& smallest = result.plans.front().choice;
   EXPECT_EQ(smallest.devices, 1);
   EXPECT_EQ(smallest.micro_batches, 1);
   EXPECT_EQ(smallest.remat, Remat::kNever);
@@ -140,19 +140,19 @@ TEST(Fit, InterleavedOnRequest) {
   request.overhead_s = 0;
   request.micro_batches = {4};
   const auto result = fit(request);
-  const Choice& fastest = result.plans[result.fastest].choice;
+  const Pipeline& fastest = result.plans[result.fastest].choice;
   EXPECT_EQ(fastest.schedule, "interleaved");
   EXPECT_THAT(fastest.balance, ElementsAre(2, 2, 2, 2));
 }
 
 TEST(Fit, PredictsTheUsersOwnBalance) {
   const auto request = blocks(8, 2, 0);
-  const auto plan = predict(request, {"gpipe", 2, 1, 4, Remat::kAlways, {6, 2}});
+  const auto plan = predict(request, {2, 4, "gpipe", 1, Remat::kAlways, {6, 2}});
   EXPECT_GT(plan.imbalance_share, 0.3);
   EXPECT_THAT(describe(plan), HasSubstr("2 devices, 4 micro-batches, gpipe, remat always, balance 6,2: "));
-  EXPECT_THROW(predict(request, {"gpipe", 2, 1, 4, Remat::kAlways, {6, 3}}), InputError);
-  EXPECT_THROW(predict(request, {"gpipe", 2, 1, 64, Remat::kAlways, {6, 2}}), InputError);
-  EXPECT_THROW(predict(request, {"gpipe", 3, 1, 4, Remat::kAlways, {6, 1, 1}}), InputError);
+  EXPECT_THROW(predict(request, {2, 4, "gpipe", 1, Remat::kAlways, {6, 3}}), InputError);
+  EXPECT_THROW(predict(request, {2, 64, "gpipe", 1, Remat::kAlways, {6, 2}}), InputError);
+  EXPECT_THROW(predict(request, {3, 4, "gpipe", 1, Remat::kAlways, {6, 1, 1}}), InputError);
 }
 
 TEST(Fit, TriesOnlyWhatTheUserFixed) {
@@ -170,7 +170,7 @@ TEST(Fit, TriesOnlyWhatTheUserFixed) {
 // A value from layer 0 to layer 7 is held by both cells where they are two; so is a tied parameter.
 TEST(Fit, WhatCrossesACutIsHeldTwice) {
   auto request = blocks(8, 2, 0);
-  const Choice one{"gpipe", 1, 1, 4, Remat::kAlways, {8}}, two{"gpipe", 2, 1, 4, Remat::kAlways, {4, 4}};
+  const Pipeline one{1, 4, "gpipe", 1, Remat::kAlways, {8}}, two{2, 4, "gpipe", 1, Remat::kAlways, {4, 4}};
   const auto alone = predict(request, one), apart = predict(request, two);
   request.skips = {{0, 7, 16 * kMB}};
   request.ties = {{0, 7, 5 * kMB}};
@@ -180,6 +180,80 @@ TEST(Fit, WhatCrossesACutIsHeldTwice) {
   EXPECT_EQ(apart_with.memory[1].parameter_bytes, apart.memory[1].parameter_bytes + 2 * 5 * kMB);
   // Of four micro-batches an input each, and of the one recomputed all that is kept.
   EXPECT_EQ(apart_with.memory[1].activation_bytes, apart.memory[1].activation_bytes + (4 + 1) * 16 * kMB);
+}
+
+// 9 examples in 4 micro-batches: one has 3 of them.
+TEST(Fit, TheLargestMicroBatchCountsForMemory) {
+  auto request = blocks(1, 1, 0);
+  request.batch = 9;
+  const auto plan = predict(request, {1, 4, "gpipe", 1, Remat::kNever, {1}});
+  EXPECT_EQ(plan.memory[0].activation_bytes, 4 * 3 * 10 * kMB);
+}
+
+// The last two layers' forwards count twice where they are recomputed.
+TEST(Fit, BalancesWhatIsRecomputedToo) {
+  auto request = blocks(3, 2, 0);
+  for (auto& layer : request.layers) layer.forward_s = 0.002, layer.backward_s = 0;
+  request.layers[0].forward_s = 0;
+  request.layers[0].backward_s = 0.003;
+  request.pipeline = 2;
+  request.schedules = {"gpipe"};
+  request.micro_batches = {4};
+  const auto balance = [&](Remat remat) {
+    request.remats = {remat};
+    return fit(request).plans.at(0).choice.balance;
+  };
+  EXPECT_THAT(balance(Remat::kNever), ElementsAre(1, 2));
+  EXPECT_THAT(balance(Remat::kAlways), ElementsAre(2, 1));
+}
+
+TEST(Fit, MemoryOfTheOptimizerMovesLayersToo) {
+  auto request = blocks(8, 2, 450 * kMB);
+  request.layers[0].parameter_bytes = 100 * kMB;
+  request.optimizer_slots = 2;
+  request.pipeline = 2;
+  request.schedules = {"1f1b"};
+  request.remats = {Remat::kAlways};
+  request.micro_batches = {32};
+  const auto plan = fit(request).plans.at(0);
+  EXPECT_THAT(plan.choice.balance, ElementsAre(1, 7));
+  for (const auto& memory : plan.memory) EXPECT_LE(memory.total(), 450 * kMB);
+}
+
+TEST(Fit, InterleavedThatDoesNotFitSaysByHowMuch) {
+  auto request = blocks(8, 2, kMB);
+  request.schedules = {"interleaved"};
+  const auto result = fit(request);
+  EXPECT_TRUE(result.plans.empty());
+  ASSERT_TRUE(result.nearest);
+  EXPECT_GT(result.nearest->shortfall_bytes, 0);
+  EXPECT_EQ(result.nearest->choice.balance.size(), 4U);
+}
+
+TEST(Fit, APipelineOfOneDeviceIsOne) {
+  auto request = blocks(8, 4, 0);
+  request.pipeline = 1;
+  for (const auto& plan : fit(request).plans) EXPECT_EQ(plan.choice.devices, 1);
+}
+
+TEST(Fit, TriesExceptLastOnlyWhereThereIsAnother) {
+  auto request = blocks(2, 1, 0);
+  request.remats = {Remat::kExceptLast};
+  request.micro_batches = {1, 2};
+  const auto result = fit(request);
+  EXPECT_FALSE(result.plans.empty());
+  for (const auto& plan : result.plans) EXPECT_EQ(plan.choice.micro_batches, 2);
+}
+
+TEST(Fit, WhatFitsToTheByteFallsShortNowhere) {
+  auto request = blocks(4, 2, 0);
+  const Pipeline choice{2, 4, "gpipe", 1, Remat::kAlways, {2, 2}};
+  for (size_t k = 0; k < 2; ++k) request.devices[k].memory_bytes = predict(request, choice).memory[k].total();
+  EXPECT_EQ(predict(request, choice).shortfall_bytes, 0);
+  EXPECT_EQ(predict(request, choice).shortfall_device, -1);
+  --request.devices[1].memory_bytes;
+  EXPECT_EQ(predict(request, choice).shortfall_bytes, 1);
+  EXPECT_EQ(predict(request, choice).shortfall_device, 1);
 }
 
 TEST(Fit, RefusesWhatCannotBe) {

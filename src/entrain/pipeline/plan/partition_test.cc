@@ -108,6 +108,38 @@ TEST(Partition, NeverWorseThanTheOthersOnAThousandRandomSequences) {
                            better_than_variance, better_than_block);
 }
 
+// Calls f with every sequence of these costs.
+void for_all_costs(int layers, const std::vector<double>& values,
+                   const std::function<void(const std::vector<double>&)>& f, std::vector<double> head = {}) {
+  if (static_cast<int>(head.size()) == layers) return f(head);
+  for (const double value : values) {
+    auto longer = head;
+    longer.push_back(value);
+    for_all_costs(layers, values, f, longer);
+  }
+}
+
+TEST(BlockPartition, LeavesNoCellEmptyThoughLayersCostNothing) {
+  for (int layers = 1; layers <= 6; ++layers) {
+    for (int cells = 1; cells <= layers; ++cells) {
+      for_all_costs(layers, {0, 1, 5},
+                    [&](const auto& costs) { expect_valid(block_partition(costs, cells), layers, cells); });
+    }
+  }
+}
+
+TEST(BlockPartition, TheLargestCellExceedsTheSmallestByAtMostOneLayer) {
+  for (int layers = 1; layers <= 7; ++layers) {
+    for (int cells = 1; cells <= layers; ++cells) {
+      for_all_costs(layers, {1, 2, 5}, [&](const auto& costs) {
+        const auto sums = cell_costs(costs, block_partition(costs, cells));
+        const auto [least, most] = std::minmax_element(sums.begin(), sums.end());
+        EXPECT_LE(*most - *least, *std::max_element(costs.begin(), costs.end()));
+      });
+    }
+  }
+}
+
 TEST(Partition, EqualsBruteForce) {
   std::mt19937 random(6);
   for (int trial = 0; trial < 300; ++trial) {

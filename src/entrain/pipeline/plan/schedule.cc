@@ -99,6 +99,14 @@ Schedule make_schedule(const std::string& name, int devices, int micro_batches, 
   return schedule;
 }
 
+std::vector<Pass> passes_of(const Schedule& schedule, int device, Remat remat) {
+  std::vector<Pass> passes;
+  for (const Work& work : schedule.work.at(static_cast<size_t>(device))) {
+    passes.push_back({work, recomputes(remat, work.micro_batch, schedule.micro_batches)});
+  }
+  return passes;
+}
+
 std::vector<Work> needs(const Schedule& schedule, const Work& work) {
   std::vector<Work> before;
   if (work.kind == Kind::kForward) {

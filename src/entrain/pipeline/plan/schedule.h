@@ -41,6 +41,8 @@
 #include <string>
 #include <vector>
 
+#include "entrain/pipeline/plan/remat.h"
+
 namespace entrain::pipeline {
 
 enum class Kind { kForward, kBackward };
@@ -51,6 +53,14 @@ struct Work {
   int micro_batch;
 
   bool operator==(const Work&) const = default;
+};
+
+// A work as a device runs it.
+struct Pass {
+  Work work;
+  bool recompute = false;  // a backward runs its forward again first; of that forward only inputs are kept
+
+  bool operator==(const Pass&) const = default;
 };
 
 struct Schedule {
@@ -68,6 +78,9 @@ std::vector<std::string> schedule_names();
 // Requires devices, micro_batches, chunks >= 1; chunks > 1 only for "interleaved". Otherwise, and for an
 // unknown name, InputError.
 Schedule make_schedule(const std::string& name, int devices, int micro_batches, int chunks = 1);
+
+// What a device runs.
+std::vector<Pass> passes_of(const Schedule& schedule, int device, Remat remat);
 
 // What must be done before `work`: forward of the cell before it; or forward of its own cell and
 // backward of the cell after it.

@@ -112,6 +112,12 @@ TEST(Timeline, EventsOfADeviceDoNotOverlap) {
   }
 }
 
+TEST(Timeline, ABackwardAheadOfItsForwardIsADeadlock) {
+  auto schedule = make_schedule("gpipe", 1, 2);
+  std::swap(schedule.work[0].front(), schedule.work[0].back());
+  EXPECT_THROW(run_schedule(schedule, equal_cells(1)), Error);
+}
+
 TEST(Timeline, RefusesCostsThatDoNotMatch) {
   EXPECT_THROW(run_schedule(make_schedule("gpipe", 2, 1), equal_cells(3)), InputError);
   EXPECT_THROW(run_schedule(make_schedule("gpipe", 2, 1), equal_cells(2), {.speed = {1}}), InputError);

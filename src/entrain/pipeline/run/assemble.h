@@ -1,4 +1,4 @@
-// What both engines make of a sequence and options.
+// What a sequence and options become.
 #pragma once
 
 #include <utility>

@@ -1,21 +1,14 @@
-// What a pipeline is asked to be.
+// A pipeline and how its engine runs it.
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
-#include "entrain/pipeline/plan/remat.h"
+#include "entrain/pipeline/plan/pipeline.h"
 
 namespace entrain::pipeline {
 
-struct Options {
-  std::vector<int> balance;  // layers a cell; as many cells as devices * chunks
-  int devices = 1;
-  int chunks = 1;  // cells a device; > 1 with the schedule "interleaved" only
-  int micro_batches = 1;
-  std::string schedule = "gpipe";
-  Remat remat = Remat::kExceptLast;
+// `balance` has as many cells as devices * chunks. `cells` is decided: whoever makes an engine has chosen it.
+struct Options : Pipeline {
   uint64_t seed = 0;
   double loss_scale = 1;         // of what backward starts from, not of the loss that is returned
   bool defer_batch_norm = true;  // running statistics move once a mini-batch

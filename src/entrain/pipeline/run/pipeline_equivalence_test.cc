@@ -1,15 +1,12 @@
 // Any pipeline computes what the model does without one: loss, gradients, parameters, statistics.
 #include <gtest/gtest.h>
 
-#include <mutex>
-#include <numeric>
+#include <cmath>
 
 #include "entrain/base/error.h"
 #include "entrain/layers/batch_norm.h"
 #include "entrain/pipeline/run/pipeline_subjects.h"
-#include "entrain/pipeline/run/rank_pipeline.h"
 #include "entrain/pipeline/run/thread_pipeline.h"
-#include "support/ranks.h"
 
 namespace entrain::pipeline {
 namespace {
@@ -30,64 +27,12 @@ Outcome run_threads(const Subject& subject, const Options& options) {
   return outcome;
 }
 
-// Puts what belongs to this rank where the whole model has it.
-void collect(const Tensors& own, const Tensors& all, size_t offset, Tensors& into) {
-  for (size_t i = 0; i < all.size(); ++i) {
-    const auto same = [&](const torch::Tensor& other) { return other.is_same(all[i]); };
-    if (std::any_of(own.begin(), own.end(), same)) into.at(offset + i) = all[i].detach().clone();
-  }
-}
-
-// The same with each device's cells on a rank of its own, which has a model of its own.
-Outcome run_ranks(const Subject& subject, const Options& options) {
-  std::mutex turn;  // at torch's one generator, from which models are made, and at the outcome
-  Outcome outcome;
-  entrain::testing::run_ranks(options.devices, [&](int, transport::Transport& transport) {
-    torch::set_num_threads(1);
-    std::shared_ptr<models::Model> model;
-    {
-      const std::lock_guard lock(turn);
-      model = subject.make();
-    }
-    std::vector<int> ranks(options.devices);
-    std::iota(ranks.begin(), ranks.end(), 0);
-    RankPipeline pipeline(transport, ranks, model->sequence(), options, 60);
-    torch::optim::SGD optimizer(pipeline.parameters(), kRate);
-    std::vector<double> losses;
-    for (int step = 0; step < kSteps; ++step) {
-      optimizer.zero_grad();
-      losses.push_back(pipeline.run(subject.batch.input, subject.batch.target));
-      pipeline.sum_tied();
-      if (step + 1 < kSteps) optimizer.step();
-    }
-    const std::lock_guard lock(turn);
-    const Tensors parameters = model->parameters(), buffers = model->buffers();
-    outcome.losses = losses;
-    outcome.gradients.resize(parameters.size());
-    outcome.state.resize(parameters.size() + buffers.size());
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      if (parameters[i].grad().defined()) outcome.gradients[i] = parameters[i].grad().clone();
-    }
-    optimizer.step();
-    collect(pipeline.parameters(), parameters, 0, outcome.state);
-    collect(pipeline.buffers(), buffers, parameters.size(), outcome.state);
-  });
-  return outcome;
-}
-
 class Equivalence : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Equivalence, OfThreadsWithEveryScheduleAndRematerialization) {
   const Subject subject = make_subject(GetParam());
   for_each_setting(subject, [&](const Options& options, const Outcome& expected) {
     expect_same(run_threads(subject, options), expected, describe(options));
-  });
-}
-
-TEST_P(Equivalence, OfRanksWithEveryScheduleAndRematerialization) {
-  const Subject subject = make_subject(GetParam());
-  for_each_setting(subject, [&](const Options& options, const Outcome& expected) {
-    expect_same(run_ranks(subject, options), expected, describe(options));
   });
 }
 
@@ -113,7 +58,6 @@ TEST(EquivalenceOfAll, WithLayersOfAnotherTypeInTheMiddle) {
       for (const Remat remat : {Remat::kNever, Remat::kAlways}) {
         const Options options = options_for(subject, devices, micro_batches, "1f1b", remat);
         expect_same(run_threads(subject, options), expected, fmt::format("{}: {}", name, describe(options)));
-        expect_same(run_ranks(subject, options), expected, fmt::format("{}: {}", name, describe(options)));
       }
     }
   }
@@ -153,6 +97,7 @@ TEST(ThreadPipeline, TorchsOwnDropoutIsReplayedToo) {
     options.devices = devices;
     options.balance = devices == 1 ? std::vector<int>{5} : std::vector<int>{2, 3};
     options.micro_batches = 4;
+    options.schedule = "gpipe";
     options.remat = remat;
     options.seed = 3;
     ThreadPipeline pipeline(sequence, options);

@@ -30,7 +30,7 @@ Peak peak_of(Remat remat) {
   FitRequest request = request_for(costs);
   request.batch = kBatch;
   request.devices.resize(kDevices);
-  Choice choice{"gpipe", kDevices, 1, kMicroBatches, remat, {}};
+  Pipeline choice{kDevices, kMicroBatches, "gpipe", 1, remat};
   const auto layers = static_cast<int>(sequence.layers.size());
   for (int c = 0; c < kDevices; ++c) {
     choice.balance.push_back(layers * (c + 1) / kDevices - layers * c / kDevices);
@@ -40,11 +40,7 @@ Peak peak_of(Remat remat) {
     peak.predicted += static_cast<double>(device.activation_bytes);
   }
 
-  Options options;
-  options.balance = choice.balance;
-  options.devices = kDevices;
-  options.micro_batches = kMicroBatches;
-  options.remat = remat;
+  Options options{choice};
   options.threads_per_cell = 1;
   ThreadPipeline pipeline(sequence, options);
   pipeline.run(batch.input, batch.target);  // gradients are there from now on

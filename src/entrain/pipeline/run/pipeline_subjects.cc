@@ -51,6 +51,54 @@ class Mlp : public models::Model {
   torch::nn::Sequential modules_;
 };
 
+// Words to words, with a table at the front whose gradient may be sparse and a matrix at the end that may be
+// the same one.
+class Words : public models::Model {
+ public:
+  enum class Table { kSparse, kTied };
+  explicit Words(Table kind) : tied_(kind == Table::kTied) {
+    table_ = register_module(
+        "table",
+        torch::nn::Embedding(torch::nn::EmbeddingOptions(kWords, 12).sparse(kind == Table::kSparse)));
+    for (int i = 0; i < 6; ++i) {
+      middle_->push_back(torch::nn::Linear(12, 12));
+      middle_->push_back(torch::nn::Tanh());
+    }
+    register_module("middle", middle_);
+    if (!tied_) last_ = register_module("last", torch::nn::Linear(12, kWords));
+  }
+  torch::Tensor loss(const models::Batch& batch) override {
+    return sequence().loss(layers::forward(sequence(), batch.input), batch.target);
+  }
+  layers::Sequence sequence() override {
+    std::vector<layers::Layer> layers = {layers::layer_of("table", table_)};
+    for (auto& layer : layers::layers_of(middle_)) layers.push_back(std::move(layer));
+    if (tied_) {
+      const auto table = table_->weight;
+      layers.push_back({.name = "last",
+                        .module = nullptr,
+                        .forward = [table](const auto& x, auto&) { return x.matmul(table.t()); },
+                        .borrowed = {table}});
+    } else {
+      layers.push_back(layers::layer_of("last", last_));
+    }
+    return {std::move(layers), [](const auto& output, const auto& target) {
+              return torch::nn::functional::cross_entropy(output, target);
+            }};
+  }
+  models::Batch synthetic(int64_t size, torch::Generator& generator) const override {
+    const auto words = torch::randint(0, kWords, {size}, generator, torch::kLong);
+    return {words, words.roll(1, 0)};
+  }
+
+ private:
+  static constexpr int64_t kWords = 40;
+  bool tied_;
+  torch::nn::Embedding table_ = nullptr;
+  torch::nn::Sequential middle_;
+  torch::nn::Linear last_ = nullptr;
+};
+
 std::shared_ptr<models::Model> make(const std::string& name) {
   torch::manual_seed(7);
   const models::TransformerOptions transformer{
@@ -58,6 +106,8 @@ std::shared_ptr<models::Model> make(const std::string& name) {
   if (name == "mlp") return std::make_shared<Mlp>();
   if (name == "mlp_with_doubles") return std::make_shared<Mlp>(torch::kDouble);
   if (name == "mlp_with_bfloat16") return std::make_shared<Mlp>(torch::kBFloat16);
+  if (name == "tied_words") return std::make_shared<Words>(Words::Table::kTied);
+  if (name == "sparse_words") return std::make_shared<Words>(Words::Table::kSparse);
   if (name == "transformer_without_dropout") return models::make_transformer(transformer);
   if (name == "transformer") {
     auto options = transformer;

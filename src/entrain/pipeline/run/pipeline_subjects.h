@@ -1,4 +1,4 @@
-// Shared by the tests of both engines: models to cut, what they give without a pipeline, every setting.
+// Shared by tests of pipelines and shapes: models to cut, what they give without a pipeline, every setting.
 #pragma once
 
 #include <functional>

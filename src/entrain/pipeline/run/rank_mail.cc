@@ -19,6 +19,11 @@ Tag tag_of(Tag base, const Parcel& parcel) {
   return base | Tag{parcel.edge} << 33 | Tag{parcel.backward} << 32 | static_cast<Tag>(parcel.micro_batch);
 }
 
+// Of values of so many examples: whichever of them is sent, or waited for, first.
+Tag outline_tag_of(const Parcel& parcel, int64_t examples) {
+  return transport::tags::kCellValueOutline | Tag{parcel.edge} << 33 | static_cast<Tag>(examples);
+}
+
 double steady_seconds() { return Seconds(Clock::now().time_since_epoch()).count(); }
 
 }  // namespace
@@ -32,7 +37,7 @@ struct RankMail::Incoming {
   std::exception_ptr error;  // guarded by RankMail::mutex_
 };
 
-RankMail::RankMail(transport::Transport& transport, const Cut& cut, std::vector<int> rank_of,
+RankMail::RankMail(transport::Transport& transport, const Cut& cut, std::vector<std::vector<int>> rank_of,
                    torch::Device device, double timeout_s)
     : transport_(transport),
       cut_(cut),
@@ -64,7 +69,8 @@ void RankMail::end_step() {
 
 int RankMail::peer_of(const Parcel& parcel, bool sending) const {
   const Edge& edge = cut_.edges[parcel.edge];
-  return rank_of_[sending != parcel.backward ? edge.to : edge.from];
+  const int cell = sending != parcel.backward ? edge.to : edge.from;
+  return rank_of_[static_cast<size_t>(cell)][static_cast<size_t>(parcel.micro_batch)];
 }
 
 std::string RankMail::name_of(const Parcel& parcel) const {
@@ -74,8 +80,8 @@ std::string RankMail::name_of(const Parcel& parcel) const {
                      parcel.backward ? edge.to : edge.from, parcel.backward ? edge.from : edge.to);
 }
 
-std::pair<size_t, int64_t> RankMail::shape_key(const Parcel& parcel) const {
-  return {parcel.edge, sizes_.at(static_cast<size_t>(parcel.micro_batch))};
+RankMail::ShapeKey RankMail::shape_key(const Parcel& parcel, int peer, bool value_leaves) const {
+  return {parcel.edge, sizes_.at(static_cast<size_t>(parcel.micro_batch)), peer, value_leaves};
 }
 
 void RankMail::send_bytes(int peer, Tag tag, std::shared_ptr<void> owner,
@@ -112,12 +118,12 @@ void RankMail::send(const Parcel& parcel, torch::Tensor value) {
   auto what = std::make_shared<std::string>(name_of(parcel));
   outgoing->value = value.to(torch::kCPU).contiguous();
   const torch::Tensor& tensor = outgoing->value;
-  if (!parcel.backward && !outlines_.contains(shape_key(parcel))) {
-    outlines_[shape_key(parcel)] = {tensor.scalar_type(), tensor.sizes().vec()};
+  if (!parcel.backward && !outlines_.contains(shape_key(parcel, peer, true))) {
+    outlines_[shape_key(parcel, peer, true)] = {tensor.scalar_type(), tensor.sizes().vec()};
     std::vector<int64_t> outline = {static_cast<int64_t>(tensor.scalar_type())};
     outline.insert(outline.end(), tensor.sizes().begin(), tensor.sizes().end());
     outgoing->outline.assign(reinterpret_cast<const char*>(outline.data()), 8 * outline.size());
-    send_bytes(peer, tag_of(transport::tags::kCellValueOutline, parcel), outgoing,
+    send_bytes(peer, outline_tag_of(parcel, sizes_.at(static_cast<size_t>(parcel.micro_batch))), outgoing,
                {transport::as_bytes(outgoing->outline)}, what);
   }
   outgoing->sent = steady_seconds();
@@ -152,7 +158,7 @@ void RankMail::post(int peer, Tag tag, std::shared_ptr<Incoming> incoming) {
 void RankMail::expect(const Parcel& parcel) {
   const int peer = peer_of(parcel, false);
   if (peer == transport_.rank() || incoming_.contains(parcel)) return;
-  const auto outline = outlines_.find(shape_key(parcel));
+  const auto outline = outlines_.find(shape_key(parcel, peer, parcel.backward));
   if (outline == outlines_.end()) return;  // its first time: see receive()
   if (parcel.backward && !isFloatingType(outline->second.type)) return;
   auto incoming = std::make_shared<Incoming>();
@@ -178,7 +184,7 @@ void RankMail::learn_outline(const Parcel& parcel) {
   const int peer = peer_of(parcel, false);
   auto incoming = std::make_shared<Incoming>();
   incoming->what = "outline of " + name_of(parcel);
-  post(peer, tag_of(transport::tags::kCellValueOutline, parcel), incoming);
+  post(peer, outline_tag_of(parcel, sizes_.at(static_cast<size_t>(parcel.micro_batch))), incoming);
   wait_for(*incoming, peer);
   const auto bytes = incoming->payload.bytes();
   std::vector<int64_t> outline(bytes.size() / 8);
@@ -187,8 +193,8 @@ void RankMail::learn_outline(const Parcel& parcel) {
       outline[0] >= static_cast<int64_t>(torch::ScalarType::NumOptions)) {
     fail("rank {}: {} makes no sense", transport_.rank(), incoming->what);
   }
-  outlines_[shape_key(parcel)] = {static_cast<torch::ScalarType>(outline[0]),
-                                  {outline.begin() + 1, outline.end()}};
+  outlines_[shape_key(parcel, peer, parcel.backward)] = {static_cast<torch::ScalarType>(outline[0]),
+                                                         {outline.begin() + 1, outline.end()}};
 }
 
 torch::Tensor RankMail::receive(const Parcel& parcel, Waited& waited) {
@@ -199,7 +205,7 @@ torch::Tensor RankMail::receive(const Parcel& parcel, Waited& waited) {
     return std::move(value.mapped());
   }
   const double since = steady_seconds();
-  if (!outlines_.contains(shape_key(parcel))) learn_outline(parcel);
+  if (!outlines_.contains(shape_key(parcel, peer, parcel.backward))) learn_outline(parcel);
   expect(parcel);
   const auto found = incoming_.find(parcel);
   if (found == incoming_.end()) return {};  // the gradient of what is no number

@@ -1,8 +1,8 @@
 // Mail between cells that are ranks, over the transport.
 //
-// Shapes are told once: the first time a value of so many examples crosses an edge, an outline (type and
-// sizes) goes ahead of it; afterwards both ends know, and a receive is posted before it is needed, into
-// memory of its own, while the device computes. A gradient has the shape of its value.
+// Shapes are told once: the first time a value of so many examples crosses an edge to a rank, an outline
+// (type and sizes) goes ahead of it; afterwards both ends know, and a receive is posted before it is needed,
+// into memory of its own, while the device computes. A gradient has the shape of its value.
 #pragma once
 
 #include <condition_variable>
@@ -11,6 +11,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "entrain/pipeline/run/border.h"
@@ -22,9 +23,10 @@ namespace entrain::pipeline {
 // One thread, but for the transport's callbacks.
 class RankMail : public Mail {
  public:
-  // `rank_of`: by cell. A value is received on `device`. Waits of more than `timeout_s` end the job.
-  RankMail(transport::Transport& transport, const Cut& cut, std::vector<int> rank_of, torch::Device device,
-           double timeout_s);
+  // `rank_of`: by cell, by micro-batch: the rank that takes it through that cell. A value is received on
+  // `device`. Waits of more than `timeout_s` end the job.
+  RankMail(transport::Transport& transport, const Cut& cut, std::vector<std::vector<int>> rank_of,
+           torch::Device device, double timeout_s);
   // Ends the job when messages are still under way: a step was not finished.
   ~RankMail() override;
 
@@ -46,7 +48,9 @@ class RankMail : public Mail {
 
   int peer_of(const Parcel& parcel, bool sending) const;
   std::string name_of(const Parcel& parcel) const;
-  std::pair<size_t, int64_t> shape_key(const Parcel& parcel) const;
+  // Edge, examples, peer, and whether the value goes there or comes from there.
+  using ShapeKey = std::tuple<size_t, int64_t, int, bool>;
+  ShapeKey shape_key(const Parcel& parcel, int peer, bool value_leaves) const;
   void post(int peer, transport::Tag tag, std::shared_ptr<Incoming> incoming);
   void send_bytes(int peer, transport::Tag tag, std::shared_ptr<void> owner,
                   std::vector<transport::ConstBytes> data, std::shared_ptr<std::string> what);
@@ -55,11 +59,11 @@ class RankMail : public Mail {
 
   transport::Transport& transport_;
   const Cut& cut_;
-  std::vector<int> rank_of_;
+  std::vector<std::vector<int>> rank_of_;  // by cell, by micro-batch
   torch::Device device_;
   double timeout_s_;
   std::vector<int64_t> sizes_;
-  std::map<std::pair<size_t, int64_t>, Outline> outlines_;  // by edge and examples
+  std::map<ShapeKey, Outline> outlines_;
   std::map<Parcel, std::shared_ptr<Incoming>> incoming_;
   std::map<Parcel, torch::Tensor> own_;  // between two cells of this rank, which never waits for itself
 

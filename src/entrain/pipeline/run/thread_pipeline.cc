@@ -35,8 +35,9 @@ ThreadPipeline::ThreadPipeline(layers::Sequence sequence, Options options)
   keep_freed_memory();
   share_blas(options_.devices);
   for (int device = 0; device < options_.devices; ++device) {
-    workers_.push_back(std::make_unique<Worker>(
-        cut_, schedule_, device, options_, cells_of(sequence_, cut_, options_, device), sequence_, mail_));
+    workers_.push_back(
+        std::make_unique<Worker>(cut_, passes_of(schedule_, device, options_.remat), options_.loss_scale,
+                                 cells_of(sequence_, cut_, options_, device), sequence_, mail_));
   }
   for (int device = 0; device < options_.devices; ++device) {
     threads_.emplace_back([this, device] { work(device); });

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "entrain/layers/layer.h"
-#include "entrain/pipeline/run/engine.h"
 #include "entrain/pipeline/run/options.h"
 #include "entrain/pipeline/run/thread_mail.h"
 #include "entrain/pipeline/run/worker.h"
@@ -22,19 +21,22 @@
 namespace entrain::pipeline {
 
 // One thread a device lives as long as this. All methods on one thread.
-class ThreadPipeline : public Engine {
+class ThreadPipeline {
  public:
   // Throws InputError for options that do not fit the sequence. The model outlives this.
   ThreadPipeline(layers::Sequence sequence, Options options);
-  ~ThreadPipeline() override;
+  ~ThreadPipeline();
 
-  // The first error of any cell, as an exception; the pipeline can be used again after it, once the caller
-  // has zeroed the gradients.
-  double run(const torch::Tensor& input, const torch::Tensor& target) override;
-  std::vector<torch::Tensor> parameters() const override;
-  std::vector<std::vector<Span>> spans() const override;
-  const Schedule& schedule() const override { return schedule_; }
+  // Forward and backward of one mini-batch: adds to the parameters' gradients those of its mean loss, and
+  // returns that loss. The first error of any cell, as an exception; the pipeline can be used again after it,
+  // once the caller has zeroed the gradients.
+  double run(const torch::Tensor& input, const torch::Tensor& target);
+  std::vector<torch::Tensor> parameters() const;  // of all cells, each once
+  std::vector<std::vector<Span>> spans() const;   // of the last step, by device
   const Cut& cut() const { return cut_; }
+
+  // Steps done; the next one's number decides its random numbers.
+  void set_steps(int64_t steps) { step_ = steps; }
 
  private:
   void work(int device);
@@ -44,6 +46,7 @@ class ThreadPipeline : public Engine {
   Cut cut_;
   Schedule schedule_;
   ThreadMail mail_;
+  int64_t step_ = 0;
   std::vector<std::unique_ptr<Worker>> workers_;
 
   const Seconds patience_;  // of workers that wait for a step

@@ -2,6 +2,9 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
+#include <thread>
+
 #include "entrain/base/error.h"
 #include "entrain/base/near_equal.h"
 
@@ -30,13 +33,11 @@ MicroBatches MicroBatches::cut(const torch::Tensor& input, const torch::Tensor& 
   return result;
 }
 
-Worker::Worker(const Cut& cut, const Schedule& schedule, int device, const Options& options,
-               std::vector<Cell> cells, const layers::Sequence& sequence, Mail& mail)
+Worker::Worker(const Cut& cut, std::vector<Pass> passes, double loss_scale, std::vector<Cell> cells,
+               const layers::Sequence& sequence, Mail& mail)
     : cut_(cut),
-      schedule_(schedule),
-      device_(device),
-      remat_(options.remat),
-      loss_scale_(options.loss_scale),
+      passes_(std::move(passes)),
+      loss_scale_(loss_scale),
       cells_(std::move(cells)),
       place_(place_of(cells_)),
       sequence_(sequence),
@@ -54,27 +55,31 @@ double Worker::run(int64_t step, const MicroBatches& batch, Clock::time_point be
   loss_sum_ = 0;
   spans_.clear();
   for (Cell& cell : cells_) cell.begin_step(step);
-  const auto& work = schedule_.work[device_];
-  for (size_t i = 0; i < work.size(); ++i) {
+  for (size_t i = 0; i < passes_.size(); ++i) {
     expect(i);
     expect(i + 1);
-    Cell& cell = cell_of(work[i]);
-    if (work[i].kind == Kind::kForward) {
-      forward(cell, work[i].micro_batch);
+    Cell& cell = cell_of(passes_[i].work);
+    if (passes_[i].work.kind == Kind::kForward) {
+      forward(cell, passes_[i]);
     } else {
-      backward(cell, work[i].micro_batch);
+      if (backward_begins_) backward_begins_(cell.index());
+      backward(cell, passes_[i]);
+      if (backward_ended_) backward_ended_(cell.index());
     }
   }
   return loss_sum_;
 }
 
 Cell& Worker::cell_of(const Work& work) {
-  return cells_.at(static_cast<size_t>(work.cell / schedule_.devices));
+  const auto found =
+      std::find_if(cells_.begin(), cells_.end(), [&](const Cell& cell) { return cell.index() == work.cell; });
+  if (found == cells_.end()) fail("cell {} is not of this worker", work.cell);
+  return *found;
 }
 
-void Worker::expect(size_t work) {
-  if (work >= schedule_.work[device_].size()) return;
-  const Work& next = schedule_.work[device_][work];
+void Worker::expect(size_t pass) {
+  if (pass >= passes_.size()) return;
+  const Work& next = passes_[pass].work;
   const bool backward = next.kind == Kind::kBackward;
   for (const size_t edge : backward ? cut_.out_of(next.cell) : cut_.into(next.cell)) {
     mail_.expect({edge, next.micro_batch, backward});
@@ -105,7 +110,8 @@ void Worker::send(const Cell& cell, int micro_batch, bool backward, std::vector<
   if (!edges.empty()) note(Span::Kind::kTransfer, cell, micro_batch, since);
 }
 
-void Worker::forward(Cell& cell, int micro_batch) {
+void Worker::forward(Cell& cell, const Pass& pass) {
+  const int micro_batch = pass.work.micro_batch;
   std::vector<torch::Tensor> inputs;
   if (cell.first()) {
     inputs = {batch_->inputs[micro_batch].to(place_)};
@@ -113,33 +119,34 @@ void Worker::forward(Cell& cell, int micro_batch) {
     inputs = receive(cell, micro_batch, false);
   }
   const double since = now();
-  auto outputs = cell.forward(micro_batch, std::move(inputs),
-                              recomputes(remat_, micro_batch, schedule_.micro_batches), loss_);
+  auto outputs = cell.forward(micro_batch, std::move(inputs), pass.recompute, loss_);
   if (cell.last()) loss_sum_ += outputs[0].item<double>() / loss_scale_;
-  settle();
+  settle(since);
   note(Span::Kind::kForward, cell, micro_batch, since);
   if (!cell.last()) send(cell, micro_batch, false, std::move(outputs));
 }
 
 // Recomputing does not need the gradients: it fills the wait for them.
-void Worker::backward(Cell& cell, int micro_batch) {
-  if (recomputes(remat_, micro_batch, schedule_.micro_batches)) {
+void Worker::backward(Cell& cell, const Pass& pass) {
+  const int micro_batch = pass.work.micro_batch;
+  if (pass.recompute) {
     const double since = now();
     cell.recompute(micro_batch, loss_);
-    settle();
+    settle(since);
     note(Span::Kind::kRecompute, cell, micro_batch, since);
   }
   std::vector<torch::Tensor> gradients;
   if (!cell.last()) gradients = receive(cell, micro_batch, true);
   const double since = now();
   auto back = cell.backward(micro_batch, gradients);
-  settle();
+  settle(since);
   note(Span::Kind::kBackward, cell, micro_batch, since);
   if (!cell.first()) send(cell, micro_batch, true, std::move(back));
 }
 
-void Worker::settle() const {
+void Worker::settle(double since) const {
   if (!place_.is_cpu()) c10::impl::VirtualGuardImpl(place_.type()).getStream(place_).synchronize();
+  if (slowdown_ > 0) std::this_thread::sleep_for(Seconds(slowdown_ * (now() - since)));
 }
 
 void Worker::note(Span::Kind kind, const Cell& cell, int micro_batch, double since) {

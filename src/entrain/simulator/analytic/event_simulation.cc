@@ -33,7 +33,8 @@ double preparing(const plan::Message& message, const graph::Graph& graph, const 
   if (message.wire_type()) return packing + 2 * bytes / k.cast_bytes_per_s;
   if (message.exchange == plan::Exchange::kTopK) return packing + 4 * bytes / k.cast_bytes_per_s;
   if (message.exchange != plan::Exchange::kLowRank) return packing;
-  // M Q, M^T P, and P Q^T twice (the sum, and what is kept as the error): 2 flops an element and column each.
+  // M Q, M^T P, and P Q^T twice (the sum, and what is kept as the error): 2 flops per element and column
+  // each.
   return packing + 8 * static_cast<double>(message.elements()) * message.rank / k.matmul_flops;
 }
 
@@ -104,7 +105,7 @@ void EventSimulation::Iteration::run(const Model& m, const strategy::Strategy& s
   plan = m.planner.plan(strategy, describe);
   shipments.clear();
   for (const auto& message : plan.messages) {
-    const auto found = m.routes.find(message, plan.workers);
+    const auto found = m.routes.find(message);
     double ready = 0;
     for (const auto& slice : message.slices) ready = std::max(ready, m.ready[slice.variable]);
     shipments.push_back(
@@ -170,19 +171,19 @@ std::vector<double> EventSimulation::score(std::span<const strategy::Strategy> s
   return scores;
 }
 
-Timeline EventSimulation::timeline(const strategy::Strategy& strategy) const {
+SimulatedIteration EventSimulation::simulate(const strategy::Strategy& strategy) const {
   const Model& m = *model_;
   Iteration run;
   run.run(m, strategy, true);
-  Timeline t{run.summary(m), {}, {}};
+  SimulatedIteration t{run.summary(m), {}, {}};
   const auto& variables = m.graph.variables;
   for (size_t v = 0; v < variables.size(); ++v) {
     const double backward = variables[v].backward_s * m.scale;
-    t.spans.push_back({"backward", variables[v].name, m.ready[v] - backward, m.ready[v]});
+    t.intervals.push_back({"backward", variables[v].name, m.ready[v] - backward, m.ready[v]});
   }
   for (size_t i = 0; i < run.shipments.size(); ++i) {
     const Shipment& s = run.shipments[i];
-    t.spans.push_back(
+    t.intervals.push_back(
         {fmt::format("route {}", s.route->number), run.plan.messages[i].what, s.begun, s.ended});
   }
   // Forward, and the last variable it had to wait for: what came after that was only computing.
@@ -191,12 +192,12 @@ Timeline EventSimulation::timeline(const strategy::Strategy& strategy) const {
   double wait_end = 0;
   for (size_t v = 0; v < variables.size(); ++v) {
     if (run.available[v] > now) {
-      t.spans.push_back({"forward", "waits for " + variables[v].name, now, run.available[v]});
+      t.intervals.push_back({"forward", "waits for " + variables[v].name, now, run.available[v]});
       now = wait_end = run.available[v];
       waited_for = static_cast<int>(v);
     }
     const double end = now + m.update[v] + m.forward[v];
-    t.spans.push_back({"forward", variables[v].name, now, end});
+    t.intervals.push_back({"forward", variables[v].name, now, end});
     now = end;
   }
   auto& path = t.critical_path;

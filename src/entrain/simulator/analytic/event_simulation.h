@@ -33,19 +33,19 @@ struct Estimate {
 };
 
 // A stretch of time on a track ("backward", "forward", "link of 198.18.0.1, receiving", a message).
-struct Span {
+struct Interval {
   std::string track;
   std::string name;
   double begin;
   double end;
 };
 
-struct Timeline {
+struct SimulatedIteration {
   Estimate estimate;
-  std::vector<Span> spans;
-  // What the iteration's length hangs on, from its start to its end: one span begins where the one before
-  // it ends, or waits for it.
-  std::vector<Span> critical_path;
+  std::vector<Interval> intervals;
+  // What the iteration's length hangs on, from its start to its end: one interval begins where the one
+  // before it ends, or waits for it.
+  std::vector<Interval> critical_path;
 };
 
 // Thread-safe, deterministic. `graph` and `cluster` are copied.
@@ -59,7 +59,7 @@ class EventSimulation final : public Simulator {
 
   // Requires: the strategy passes validate() for (graph, cluster).
   Estimate estimate(const strategy::Strategy& strategy) const;
-  Timeline timeline(const strategy::Strategy& strategy) const;
+  SimulatedIteration simulate(const strategy::Strategy& strategy) const;
 
  private:
   struct Model;

@@ -6,7 +6,7 @@
 //             overhead      workers that take part: hosts to send + (hosts or ranks) to receive
 //             latency       2 max n_k
 //   all-reduce  transmission  b / min over worker hosts of B      (published without 2(n-1)/n)
-//             overhead      1, latency max n_k: once a merge group, which is one message
+//             overhead      1, latency max n_k: once per merge group, which is one message
 // All-gather is not in the published space; it is priced alike: every rank must receive (n-1) b.
 //
 // Servers add up their parts, groups theirs; the total is the sum or the maximum over servers and groups.
@@ -58,7 +58,7 @@ class PublishedTerms {
   const PartWalk& walk() const { return walk_; }
 
  private:
-  struct Server {  // seconds a bit takes between this host and each other worker host, or each of its ranks
+  struct Server {  // seconds per bit between this host and each other worker host, or each of its ranks
     double hosts = 0, ranks = 0;
   };
   struct Group {
@@ -98,7 +98,7 @@ void PublishedTerms::each_total(const strategy::Strategy& strategy, Visit&& visi
 class PublishedSimulator final : public Simulator {
  public:
   enum class Total { kSum, kMax };
-  struct Weights {  // seconds a unit of overhead and of latency
+  struct Weights {  // seconds per unit of overhead and of latency
     double overhead = 0, latency = 0;
   };
 

@@ -85,6 +85,57 @@ TEST(PublishedTerms, AGroupPaysOverheadOnceAndServersAreNoWorkers) {
   EXPECT_EQ(apart[10], 2);
 }
 
+TEST(PublishedTerms, GroupsAreKeptApartWhateverTheirNumbers) {
+  graph::Graph g = tiny_graph();
+  g.variables[1].sparse = false;
+  const PublishedTerms terms(g, tiny_cluster());
+  const auto together = terms.features(make(in_group(0), in_group(0)));
+  EXPECT_NEAR(together[6], 11200e-9, 1e-15);
+  EXPECT_EQ(together[10], 1);
+  for (const int other : {1, 1 << 10, 1 << 20}) {  // powers of two meet group 0 in a table
+    const auto apart = terms.features(make(in_group(0), in_group(other)));
+    EXPECT_NEAR(apart[6], 9600e-9, 1e-15) << other;
+    EXPECT_NEAR(apart[9], 11200e-9, 1e-15) << other;
+    EXPECT_EQ(apart[10], 2) << other;
+  }
+}
+
+// Two factors of 10 x 10 and 5 x 10 floats.
+TEST(PublishedTerms, LowRankSendsItsFactors) {
+  const PublishedTerms terms(tiny_graph(), tiny_cluster());
+  AllReduce power = in_group(0);
+  power.compressor = strategy::Compressor::kPowerSgd;
+  EXPECT_NEAR(terms.features(make(power, AllGather{1}))[9] - 2 * 640e-9, (10 + 5) * 10 * 32e-9, 1e-15);
+}
+
+TEST(PublishedTerms, OfAPartAreThoseOfItAlone) {
+  const auto g = tiny_graph();
+  const auto c = tiny_cluster();
+  const PublishedTerms terms(g, c);
+  std::vector<PartTerms> parts;
+  PartWalk(g, c).each(make(in_group(0), ParameterServer{"10.0.0.3", false}),
+                      [&](const PartView& view) { parts.push_back(terms.part(view)); });
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_FALSE(parts[0].server);
+  EXPECT_NEAR(parts[0].terms.transmission, 1600e-9, 1e-15);
+  EXPECT_EQ(parts[0].terms.overhead, 1);
+  EXPECT_EQ(parts[0].terms.latency, 2);
+  EXPECT_TRUE(parts[1].server);
+  EXPECT_EQ(parts[1].terms.overhead, 5);
+  EXPECT_EQ(parts[1].terms.latency, 4);
+}
+
+TEST(PublishedTerms, ASlowDirectionOfALinkBindsBoth) {
+  cluster::Cluster c = tiny_cluster();
+  const auto group_seconds = [&] {
+    return PublishedTerms(tiny_graph(), c).features(make(in_group(0), ParameterServer{"10.0.0.3", false}))[6];
+  };
+  c.links = {{0, 1, 0.5, 0}};  // there as here
+  EXPECT_NEAR(group_seconds(), 2 * 1600e-9, 1e-15);
+  c.links = {{0, 1, 0.5, 0}, {1, 0, 1, 0}};
+  EXPECT_NEAR(group_seconds(), 2 * 1600e-9, 1e-15);
+}
+
 TEST(PublishedTerms, SumAndMaxOverServersAndGroups) {
   const auto g = tiny_graph();
   const auto c = tiny_cluster();

@@ -63,7 +63,8 @@ Route dense(const collective::Schedule& schedule) {
 }
 
 // Bytes are those of one worker's rows; a server answers each with the rows of all.
-Route sparse(const plan::Message& message, const std::vector<int>& workers) {
+Route sparse(const plan::Message& message) {
+  const std::vector<int>& workers = *message.ranks;
   std::vector<Leg> legs;
   for (const int worker : workers) {
     if (message.exchange == plan::Exchange::kSparseServer) {
@@ -85,10 +86,11 @@ Route sparse(const plan::Message& message, const std::vector<int>& workers) {
 
 }  // namespace
 
-Routes::Found Routes::find(const plan::Message& message, const std::vector<int>& workers) const {
+Routes::Found Routes::find(const plan::Message& message) const {
   const bool scheduled = message.scheduled();
   const double bytes = plan::wire_bytes(message, graph_);
-  const int root = message.exchange == plan::Exchange::kSparseServer ? message.root : -1;
+  const std::pair<int, const void*> root{
+      message.exchange == plan::Exchange::kSparseServer ? message.root : -1, message.ranks.get()};
   {
     const std::shared_lock lock(mutex_);
     if (scheduled) {
@@ -99,7 +101,7 @@ Routes::Found Routes::find(const plan::Message& message, const std::vector<int>&
       if (found != by_root_.end()) return {found->second.get(), bytes};
     }
   }
-  Route route = scheduled ? dense(*message.schedule) : sparse(message, workers);
+  Route route = scheduled ? dense(*message.schedule) : sparse(message);
   const std::unique_lock lock(mutex_);
   auto& kept = scheduled ? by_schedule_[message.schedule.get()] : by_root_[root];
   if (!kept) {

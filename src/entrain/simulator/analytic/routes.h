@@ -5,9 +5,11 @@
 //   worker 3 ──push──┘
 #pragma once
 
+#include <map>
 #include <memory>
 #include <shared_mutex>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "entrain/plan/plan.h"
@@ -46,13 +48,14 @@ class Routes {
     const Route* route;
     double bytes;  // of the message; a chunk has an equal part of them
   };
-  Found find(const plan::Message& message, const std::vector<int>& workers) const;
+  Found find(const plan::Message& message) const;
 
  private:
   const graph::Graph& graph_;
   mutable std::shared_mutex mutex_;
   mutable std::unordered_map<const void*, std::unique_ptr<Route>> by_schedule_;  // guarded by mutex_
-  mutable std::unordered_map<int, std::unique_ptr<Route>> by_root_;              // -1: all-gather; mutex_
+  // By root (-1: all-gather) and ranks; guarded by mutex_.
+  mutable std::map<std::pair<int, const void*>, std::unique_ptr<Route>> by_root_;
 };
 
 }  // namespace entrain::simulator

@@ -75,13 +75,13 @@ void Boosted::learn(const std::vector<Lesson>& training, const std::vector<Lesso
   }
 }
 
-std::vector<Prediction> Boosted::predict(const Lesson& lesson,
-                                         std::span<const strategy::Strategy> strategies) const {
+std::vector<UncertainScore> Boosted::predict(const Lesson& lesson,
+                                             std::span<const strategy::Strategy> strategies) const {
   const StrategyFeatures features(*lesson.graph, *lesson.cluster, lesson.calibration);
   std::vector<float> row(static_cast<size_t>(StrategyFeatures::count()));
   std::vector<double> members(bags_.size());
-  std::vector<Prediction> predictions;
-  predictions.reserve(strategies.size());
+  std::vector<UncertainScore> scores;
+  scores.reserve(strategies.size());
   for (const auto& strategy : strategies) {
     features.compute(strategy, row);
     const double start = row[StrategyFeatures::event_feature()];
@@ -90,15 +90,15 @@ std::vector<Prediction> Boosted::predict(const Lesson& lesson,
       for (const Tree& tree : bags_[b]) members[b] += tree.predict(row.data());
     }
     const MeanStd m = mean_std(members);
-    predictions.push_back({start + m.mean, m.std});
+    scores.push_back({start + m.mean, m.std});
   }
-  return predictions;
+  return scores;
 }
 
 std::vector<double> Boosted::score(const Lesson& lesson,
                                    std::span<const strategy::Strategy> strategies) const {
   std::vector<double> scores;
-  for (const Prediction& p : predict(lesson, strategies)) scores.push_back(p.score);
+  for (const UncertainScore& p : predict(lesson, strategies)) scores.push_back(p.score);
   return scores;
 }
 
@@ -117,7 +117,7 @@ std::unique_ptr<Boosted> Boosted::load(const std::filesystem::path& path) {
   const std::string content = read_file(path);
   const auto header = read_header(content, path);
   if (header["ranker"] != "boosted") {
-    bad_input("{}: ranker is {}, wanted boosted", path.string(), header["ranker"].get<std::string>());
+    bad_input("{}: ranker is {}, expected boosted", path.string(), header["ranker"].get<std::string>());
   }
   require_schema(header, StrategyFeatures::schema(), path);
   auto ranker = std::make_unique<Boosted>();

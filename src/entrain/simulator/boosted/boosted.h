@@ -27,7 +27,7 @@ struct BoostedOptions {
 class Boosted final : public Ranker {
  public:
   explicit Boosted(BoostedOptions options = {}) : options_(options) {}
-  // Throws InputError when the file is no boosted ranker or has other features.
+  // Throws InputError when the file is not a boosted ranker or has other features.
   static std::unique_ptr<Boosted> load(const std::filesystem::path& path);
 
   std::string name() const override { return "boosted"; }
@@ -36,8 +36,8 @@ class Boosted final : public Ranker {
              const LearnOptions& options) override;
   std::vector<double> score(const Lesson& lesson,
                             std::span<const strategy::Strategy> strategies) const override;
-  std::vector<Prediction> predict(const Lesson& lesson,
-                                  std::span<const strategy::Strategy> strategies) const override;
+  std::vector<UncertainScore> predict(const Lesson& lesson,
+                                      std::span<const strategy::Strategy> strategies) const override;
   void save(const std::filesystem::path& path) const override;
 
  private:

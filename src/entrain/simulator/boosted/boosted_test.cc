@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
 #include "entrain/simulator/analytic/event_simulation.h"
+#include "entrain/simulator/boosted/boosting.h"
 #include "entrain/simulator/boosted/tally.h"
 #include "entrain/simulator/ranking.h"
 #include "entrain/simulator/testing.h"
@@ -85,7 +87,7 @@ TEST_F(BoostedTest, SameSeedSameScoresAndTheMembersDisagree) {
   b.learn({lesson_of(domain, 0, 60)}, {}, {.seed = 5});
   EXPECT_EQ(a.score(test, asked), b.score(test, asked));
   double uncertain = 0;
-  for (const Prediction& p : a.predict(test, asked)) uncertain += p.uncertainty > 0 ? 1 : 0;
+  for (const UncertainScore& p : a.predict(test, asked)) uncertain += p.uncertainty > 0 ? 1 : 0;
   EXPECT_GT(uncertain, 90);
 }
 
@@ -121,8 +123,70 @@ TEST_F(BoostedTest, OtherFeaturesAreRefusedInOneLine) {
   write_file_atomically(path, good.substr(0, good.size() / 2));
   EXPECT_THAT(refusal(path), ::testing::HasSubstr("damaged"));
   write_file_atomically(path, "{}\n");
-  EXPECT_THAT(refusal(path), ::testing::HasSubstr("no ranker file"));
+  EXPECT_THAT(refusal(path), ::testing::HasSubstr("not a ranker file"));
   std::filesystem::remove(path);
+}
+
+TEST_F(BoostedTest, TheFirstFeatureIsComparedToo) {
+  const auto path = temporary("first.json");
+  Boosted ranker;
+  ranker.learn({lesson_of(domain, 0, 30)}, {}, {.epochs = 5});
+  ranker.save(path);
+  std::string bad = read_file(path);
+  bad.replace(bad.find("event_log_seconds"), 17, "event_log_minutes");
+  write_file_atomically(path, bad);
+  EXPECT_THAT(refusal(path), ::testing::HasSubstr("event_log_minutes, wanted event_log_seconds"));
+  std::filesystem::remove(path);
+}
+
+TEST_F(BoostedTest, OneBagHasNobodyToDisagreeWith) {
+  BoostedOptions options;
+  options.bags = 1;
+  Boosted ranker(options);
+  ranker.learn({lesson_of(domain, 0, 60)}, {}, {.epochs = 20});
+  for (const UncertainScore& p : ranker.predict(test, asked)) EXPECT_EQ(p.uncertainty, 0);
+}
+
+// One lesson of trials with one feature, by trial, and the log seconds they took.
+Examples examples(const std::vector<float>& feature, const std::vector<double>& target) {
+  const size_t n = target.size();
+  return {{feature, 1}, std::vector<double>(n), target, std::vector<int>(n), std::vector<double>(n, 1)};
+}
+
+// Trees that learn from `from` all they can.
+std::vector<Tree> boosted_from(const Examples& from, const Examples& held, int rounds) {
+  BoostedOptions options;
+  options.rate = 1;
+  options.patience = 5;
+  options.tree = {.depth = 1, .min_leaf = 1, .l2 = 0, .feature_share = 1};
+  std::vector<int> inside(static_cast<size_t>(from.count()));
+  std::iota(inside.begin(), inside.end(), 0);
+  std::mt19937_64 rng(0);
+  return boost(from, inside, {}, held, rounds, options, rng);
+}
+
+TEST(Boosting, TrialsThatNothingTellsApartStayWhereTheyAre) {
+  const auto trees = boosted_from(examples({1, 1, 1, 1}, {0, 1, 2, 3}), {}, 3);
+  ASSERT_EQ(trees.size(), 3u);
+  const float same = 1;
+  for (const Tree& tree : trees) EXPECT_NEAR(tree.predict(&same), 0, 1e-6);
+}
+
+// sigma is 1/2 and its slope 1/4 where scores are equal: 1/2 over 1/4, in units of tau.
+TEST(Boosting, ATreeGoesNoFurtherThanTheSlopeSays) {
+  const auto trees = boosted_from(examples({0, 1}, {0, 10}), {}, 1);
+  ASSERT_EQ(trees.size(), 1u);
+  const float fast = 0, slow = 1;
+  EXPECT_NEAR(trees[0].predict(&slow), 2 * BoostedOptions{}.tau, 1e-5);
+  EXPECT_NEAR(trees[0].predict(&fast), -2 * BoostedOptions{}.tau, 1e-5);
+}
+
+TEST(Boosting, KeepsTreesThatOrderHeldTrialsAndNoOthers) {
+  const Examples from = examples({0, 1}, {0, 1});
+  EXPECT_FALSE(boosted_from(from, examples({0, 1}, {0, 1}), 20).empty());
+  EXPECT_TRUE(boosted_from(from, examples({0, 1}, {1, 0}), 20).empty());
+  // Right about the first two, wrong about each other pair.
+  EXPECT_TRUE(boosted_from(from, examples({0, 1, 0, 0}, {0, 1, 10, 10}), 20).empty());
 }
 
 }  // namespace

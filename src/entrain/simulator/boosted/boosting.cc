@@ -10,8 +10,8 @@ namespace entrain::simulator {
 namespace {
 
 constexpr size_t kStopPairs = 4000;
-constexpr int kRowsALeaf = 200;  // of many domains' trials, a leaf holds at least 1 of so many: what few show
-                                 // may be of one domain only
+constexpr int kRowsALeaf = 200;         // of many domains' trials, a leaf holds at least one in this many
+                                        // may be of one domain only
 constexpr double kLeastHessian = 0.05;  // saturated pairs have none, and steps must stay finite
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
@@ -63,11 +63,11 @@ double loss(const std::vector<Pair>& pairs, const Examples& examples, const std:
   return sum / static_cast<double>(std::max<size_t>(1, pairs.size()));
 }
 
-void add_tree(const Tree& tree, const Rows& rows, std::vector<double>& scores) {
+void add_tree(const Tree& tree, const FeatureRows& rows, std::vector<double>& scores) {
   for (int i = 0; i < rows.count(); ++i) scores[i] += tree.predict(rows.row(i));
 }
 
-// exp(value / tau), so that sigma((a - b) / tau) = e_a / (e_a + e_b) costs no exp a pair. Values are taken
+// exp(value / tau), so that sigma((a - b) / tau) = e_a / (e_a + e_b) costs no exp per pair. Values are taken
 // from the lesson's middle, and cut 40 tau from it: nothing there changes the order any more.
 void exponentials(const std::vector<std::vector<int>>& groups, const std::vector<double>& values, double tau,
                   std::vector<double>& out) {

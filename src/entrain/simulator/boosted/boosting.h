@@ -10,7 +10,7 @@ namespace entrain::simulator {
 
 // Trials as the booster sees them.
 struct Examples {
-  Rows rows;
+  FeatureRows rows;
   std::vector<double> start;   // score before any tree
   std::vector<double> target;  // log seconds
   std::vector<int> lesson;     // pairs are made within one

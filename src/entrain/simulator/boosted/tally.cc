@@ -50,8 +50,8 @@ Tallier::Tallier(const graph::Graph& graph, const cluster::Cluster& cluster)
   }
 }
 
-// Bytes through each host's link. A server receives from and answers every other host: once a rank, or
-// once a host with a proxy. An all-reduce moves 2 (w - 1) / w of the message through each worker host
+// Bytes through each host's link. A server receives from and answers every other host: once per rank, or
+// once per host with a proxy. An all-reduce moves 2 (w - 1) / w of the message through each worker host
 // whatever its topology; an all-gather every other rank's rows into each host.
 void Tallier::add_traffic(const PartView& view, Sums& sums) const {
   for (size_t h = 0; h < hosts_.size(); ++h) {

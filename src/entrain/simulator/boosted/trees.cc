@@ -28,7 +28,7 @@ std::vector<float> quantile_edges(std::vector<float> values) {
 
 }  // namespace
 
-TreeGrower::TreeGrower(const Rows& rows, const TreeOptions& options)
+TreeGrower::TreeGrower(const FeatureRows& rows, const TreeOptions& options)
     : options_(options), count_(rows.count()) {
   std::vector<float> column(static_cast<size_t>(count_));
   for (int f = 0; f < rows.width; ++f) {

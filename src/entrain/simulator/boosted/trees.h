@@ -9,7 +9,7 @@
 namespace entrain::simulator {
 
 // Rows of `width` floats, one after the other.
-struct Rows {
+struct FeatureRows {
   std::vector<float> values;
   int width = 0;
 
@@ -46,7 +46,7 @@ struct TreeOptions {
 // Grows trees on the same rows again and again. Not thread-safe.
 class TreeGrower {
  public:
-  TreeGrower(const Rows& rows, const TreeOptions& options);
+  TreeGrower(const FeatureRows& rows, const TreeOptions& options);
 
   // Over `chosen` rows, a leaf's value is -sum(gradient) / (sum(hessian) + l2); splits maximise
   //   G_l^2 / (H_l + l2) + G_r^2 / (H_r + l2) - G^2 / (H + l2)

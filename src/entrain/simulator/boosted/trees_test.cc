@@ -11,7 +11,7 @@ TEST(Trees, BoostingLearnsAnInteractionOfTwoFeatures) {
   // y = 3 when both are above a half, else 0; a third feature is noise, a fourth constant.
   std::mt19937_64 rng(0);
   std::uniform_real_distribution<float> uniform(0, 1);
-  Rows rows;
+  FeatureRows rows;
   rows.width = 4;
   std::vector<double> y;
   for (int i = 0; i < 400; ++i) {
@@ -34,13 +34,85 @@ TEST(Trees, BoostingLearnsAnInteractionOfTwoFeatures) {
 }
 
 TEST(Trees, AConstantIsALeaf) {
-  Rows rows{{1, 1, 1, 1}, 1};
+  FeatureRows rows{{1, 1, 1, 1}, 1};
   TreeGrower grower(rows, {});
   std::mt19937_64 rng(0);
   const std::vector<double> gradient = {-1, -1, -1, -1}, hessian = {1, 1, 1, 1};
   const Tree tree = grower.grow({0, 1, 2, 3}, gradient, hessian, rng);
   ASSERT_EQ(tree.nodes.size(), 1u);
   EXPECT_FLOAT_EQ(tree.nodes[0].value, 4.0f / 5.0f);
+}
+
+Tree grown(const std::vector<float>& values, const std::vector<double>& gradient,
+           const TreeOptions& options) {
+  const FeatureRows rows{values, 1};
+  std::vector<int> all(values.size());
+  std::iota(all.begin(), all.end(), 0);
+  std::mt19937_64 rng(0);
+  const std::vector<double> hessian(values.size(), 1);
+  return TreeGrower(rows, options).grow(all, gradient, hessian, rng);
+}
+
+TEST(Trees, ASplitStandsHalfwayBetweenTwoValues) {
+  const Tree tree =
+      grown({0, 1, 2, 3}, {1, 1, -1, -1}, {.depth = 1, .min_leaf = 1, .l2 = 1, .feature_share = 1});
+  ASSERT_EQ(tree.nodes.size(), 3u);
+  EXPECT_EQ(tree.nodes[0].feature, 0);
+  EXPECT_FLOAT_EQ(tree.nodes[0].threshold, 1.5f);
+  const float below = 1, above = 2;
+  EXPECT_FLOAT_EQ(tree.predict(&below), -2.0f / 3);
+  EXPECT_FLOAT_EQ(tree.predict(&above), 2.0f / 3);
+}
+
+TEST(Trees, LeavesHoldTheirRows) {
+  const TreeOptions options{.depth = 1, .min_leaf = 2, .l2 = 0, .feature_share = 1};
+  EXPECT_FLOAT_EQ(grown({0, 1, 2, 3}, {3, -1, -1, -1}, options).nodes[0].threshold, 1.5f);
+  EXPECT_EQ(grown({0, 1, 2}, {3, -1, -1}, options).nodes.size(), 1u);
+}
+
+TEST(Trees, BothSidesAreSplitAgain) {
+  const TreeOptions options{.depth = 2, .min_leaf = 1, .l2 = 0, .feature_share = 1};
+  for (const bool mirrored : {false, true}) {
+    std::vector<double> gradient = {1, -1, 9, 9};
+    if (mirrored) gradient = {9, 9, -1, 1};
+    const Tree tree = grown({0, 1, 2, 3}, gradient, options);
+    for (int i = 0; i < 4; ++i) {
+      const auto value = static_cast<float>(i);
+      EXPECT_FLOAT_EQ(tree.predict(&value), static_cast<float>(-gradient[static_cast<size_t>(i)])) << i;
+    }
+  }
+}
+
+TEST(Trees, ATreeIsNoDeeperThanAsked) {
+  const TreeOptions options{.depth = 1, .min_leaf = 1, .l2 = 0, .feature_share = 1};
+  EXPECT_EQ(grown({0, 1, 2, 3}, {1, -1, 9, 9}, options).nodes.size(), 3u);
+  EXPECT_EQ(grown({0, 1, 2, 3}, {9, 9, -1, 1}, options).nodes.size(), 3u);
+}
+
+TEST(Trees, TheFirstRowIsSeenAsItIs) {
+  const TreeOptions options{.depth = 1, .min_leaf = 1, .l2 = 0, .feature_share = 1};
+  EXPECT_FLOAT_EQ(grown({13, 10, 11, 12}, {3, -1, -1, -1}, options).nodes[0].threshold, 12.5f);
+}
+
+TEST(Trees, ASplitIsMadeWhereItGains) {
+  const TreeOptions options{.depth = 1, .min_leaf = 1, .l2 = 1, .feature_share = 1};
+  EXPECT_EQ(grown({0, 1, 2, 3}, {3, 3, 0, 0}, options).nodes.size(), 3u);  // 36 / 3 is more than 36 / 5
+  EXPECT_EQ(grown({0, 1, 2, 3}, {2, 2, 1, 1}, options).nodes.size(), 1u);  // 16 / 3 + 4 / 3 is not
+}
+
+TEST(Trees, EachTreeLooksAtFeaturesOfItsOwn) {
+  const FeatureRows rows{{0, 0, 1, 1, 2, 2, 3, 3}, 2};
+  TreeGrower grower(rows, {.depth = 1, .min_leaf = 1, .l2 = 0, .feature_share = 0.5});
+  std::mt19937_64 rng(0);
+  const std::vector<double> gradient = {1, 1, -1, -1}, hessian(4, 1);
+  int roots[2] = {0, 0};
+  for (int tree = 0; tree < 40; ++tree) {
+    const int feature = grower.grow({0, 1, 2, 3}, gradient, hessian, rng).nodes[0].feature;
+    ASSERT_GE(feature, 0);
+    ++roots[feature];
+  }
+  EXPECT_GT(roots[0], 5);
+  EXPECT_GT(roots[1], 5);
 }
 
 }  // namespace

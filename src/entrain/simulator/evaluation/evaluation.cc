@@ -57,37 +57,37 @@ struct Lessons {
   Lesson training, validation, test;
 };
 
-Lessons split_lessons(const School& school, uint64_t seed) {
-  const Split parts = school.split(seed);
-  return {school.pick(parts.training), school.pick(parts.validation), school.pick(parts.test)};
+Lessons split_lessons(const PreparedDomain& domain, uint64_t seed) {
+  const Split parts = domain.split(seed);
+  return {domain.pick(parts.training), domain.pick(parts.validation), domain.pick(parts.test)};
 }
 
-// What rankers of one evaluation are taught.
-class Teacher {
+// Trains the rankers of one evaluation.
+class RankerTraining {
  public:
-  Teacher(const std::vector<School>& schools, const EvaluationOptions& options)
-      : schools_(schools), options_(options) {}
+  RankerTraining(const std::vector<PreparedDomain>& domains, const EvaluationOptions& options)
+      : domains_(domains), options_(options) {}
 
   // A ranker of this domain's training trials; or, named "RANKER+others", the one of all domains'.
   std::shared_ptr<const Ranker> ranker(const std::string& name, const Lessons& own, uint64_t seed) {
     const size_t plus = name.find(kWithOthers);
-    if (plus == std::string::npos) return taught(name, {own.training}, {own.validation}, seed);
+    if (plus == std::string::npos) return trained(name, {own.training}, {own.validation}, seed);
     auto& common = common_[{name, seed}];
     if (!common) {
       std::vector<Lesson> training, validation;
-      for (const School& school : schools_) {
-        Lessons lessons = split_lessons(school, seed);
+      for (const PreparedDomain& domain : domains_) {
+        Lessons lessons = split_lessons(domain, seed);
         training.push_back(std::move(lessons.training));
         validation.push_back(std::move(lessons.validation));
       }
-      common = taught(name.substr(0, plus), training, validation, seed);
+      common = trained(name.substr(0, plus), training, validation, seed);
     }
     return common;
   }
 
  private:
-  std::shared_ptr<const Ranker> taught(const std::string& name, const std::vector<Lesson>& training,
-                                       const std::vector<Lesson>& validation, uint64_t seed) const {
+  std::shared_ptr<const Ranker> trained(const std::string& name, const std::vector<Lesson>& training,
+                                        const std::vector<Lesson>& validation, uint64_t seed) const {
     LearnOptions learn = options_.learn;
     learn.seed = seed;
     std::shared_ptr<Ranker> ranker = options_.make_ranker(name);
@@ -95,24 +95,24 @@ class Teacher {
     return ranker;
   }
 
-  const std::vector<School>& schools_;
+  const std::vector<PreparedDomain>& domains_;
   const EvaluationOptions& options_;
   std::map<std::pair<std::string, uint64_t>, std::shared_ptr<const Ranker>> common_;
 };
 
 double accuracy_in_domain(const std::string& name, const Lessons& lessons, uint64_t seed, double margin,
-                          Teacher& teacher) {
+                          RankerTraining& training) {
   if (name == "repeats") return repeats_accuracy(lessons.test, margin);
   const auto asked = strategies_of(lessons.test);
   if (const auto simulator =
           make_simulator(name, *lessons.test.graph, *lessons.test.cluster, lessons.test.calibration)) {
     return accuracy_of(simulator->score(asked), lessons.test, margin);
   }
-  return accuracy_of(teacher.ranker(name, lessons, seed)->score(lessons.test, asked), lessons.test, margin);
+  return accuracy_of(training.ranker(name, lessons, seed)->score(lessons.test, asked), lessons.test, margin);
 }
 
-double event_error(const School& school) {
-  const Lesson lesson = school.lesson(school.trials);
+double event_error(const PreparedDomain& domain) {
+  const Lesson lesson = domain.lesson(domain.trials);
   const auto predicted = make_simulator("event", *lesson.graph, *lesson.cluster, lesson.calibration)
                              ->score(strategies_of(lesson));
   std::vector<double> errors;
@@ -125,33 +125,33 @@ double event_error(const School& school) {
 
 }  // namespace
 
-std::vector<School> schools_of(const dataset::Dataset& data) {
-  std::vector<School> schools;
+std::vector<PreparedDomain> prepared_domains(const dataset::Dataset& data) {
+  std::vector<PreparedDomain> result;
   for (const auto& domain : data.domains) {
     const auto runs = calibration_runs(domain.trials);
-    School school{&domain, calibrate(domain), {}};
+    PreparedDomain prepared{&domain, calibrate(domain), {}};
     for (const auto& trial : domain.trials) {
       const bool spent = std::find(runs.begin(), runs.end(), &trial) != runs.end();
-      if (trial.ok() && trial.origin != "repeat" && !spent) school.trials.push_back(&trial);
+      if (trial.ok() && trial.origin != "repeat" && !spent) prepared.trials.push_back(&trial);
     }
-    schools.push_back(std::move(school));
+    result.push_back(std::move(prepared));
   }
-  return schools;
+  return result;
 }
 
-Lesson School::lesson(std::vector<const dataset::Trial*> some) const {
+Lesson PreparedDomain::lesson(std::vector<const dataset::Trial*> some) const {
   return {&domain->graph, &domain->cluster, calibration, std::move(some)};
 }
 
 // Collections propose alike in every domain: split by the seed alone, the test trials of all domains would be
 // of the same kind, and three seeds three draws, not three times as many as there are domains.
-Split School::split(uint64_t seed) const {
+Split PreparedDomain::split(uint64_t seed) const {
   uint64_t mixed = seed ^ 0xcbf29ce484222325;  // FNV-1a
   for (const char c : domain->name) mixed = (mixed ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return simulator::split(static_cast<int>(trials.size()), mixed);
 }
 
-Lesson School::pick(const std::vector<int>& indices) const {
+Lesson PreparedDomain::pick(const std::vector<int>& indices) const {
   std::vector<const dataset::Trial*> some;
   for (const int i : indices) some.push_back(trials[static_cast<size_t>(i)]);
   return lesson(std::move(some));
@@ -166,12 +166,12 @@ std::unique_ptr<Simulator> make_simulator(const std::string& name, const graph::
   return nullptr;
 }
 
-MeanStd Cell::summary() const { return summary_of(accuracy); }
+MeanStd DomainAccuracy::summary() const { return summary_of(accuracy); }
 MeanStd TransferCell::summary() const { return summary_of(accuracy); }
 
 MeanStd Evaluation::overall(const std::string& simulator) const {
   std::map<size_t, std::vector<double>> by_seed;
-  for (const Cell& cell : cells) {
+  for (const DomainAccuracy& cell : cells) {
     if (cell.simulator != simulator) continue;
     for (size_t s = 0; s < cell.accuracy.size(); ++s) by_seed[s].push_back(cell.accuracy[s]);
   }
@@ -180,25 +180,25 @@ MeanStd Evaluation::overall(const std::string& simulator) const {
   return summary_of(means);
 }
 
-Evaluation evaluate(const std::vector<School>& schools, const std::vector<std::string>& simulators,
+Evaluation evaluate(const std::vector<PreparedDomain>& domains, const std::vector<std::string>& simulators,
                     const EvaluationOptions& options) {
   Evaluation evaluation;
-  Teacher teacher(schools, options);
-  const int total = static_cast<int>(schools.size() * simulators.size()) * options.seeds;
+  RankerTraining training(domains, options);
+  const int total = static_cast<int>(domains.size() * simulators.size()) * options.seeds;
   int done = 0;
-  for (const School& school : schools) {
-    const std::string& domain = school.domain->name;
+  for (const PreparedDomain& domain : domains) {
+    const std::string& domain_name = domain.domain->name;
     for (const auto& name : simulators) {
-      Cell cell{name, domain, {}};
+      DomainAccuracy cell{name, domain_name, {}};
       for (int s = 0; s < options.seeds; ++s) {
         const uint64_t seed = options.seed + static_cast<uint64_t>(s);
         cell.accuracy.push_back(
-            accuracy_in_domain(name, split_lessons(school, seed), seed, options.margin, teacher));
-        options.progress(++done, total, fmt::format("{} {}", name, domain));
+            accuracy_in_domain(name, split_lessons(domain, seed), seed, options.margin, training));
+        options.progress(++done, total, fmt::format("{} {}", name, domain_name));
       }
       evaluation.cells.push_back(std::move(cell));
     }
-    evaluation.event_error.emplace_back(domain, event_error(school));
+    evaluation.event_error.emplace_back(domain_name, event_error(domain));
   }
   return evaluation;
 }

@@ -20,7 +20,7 @@ using MakeRanker = std::function<std::unique_ptr<Ranker>(const std::string& name
 
 // A domain made ready: calibrated by a few runs (calibrate.h), which are then not among its trials; nor are
 // failed and repeated ones. Points into the data set.
-struct School {
+struct PreparedDomain {
   const dataset::Domain* domain;
   Calibration calibration;
   std::vector<const dataset::Trial*> trials;
@@ -29,7 +29,7 @@ struct School {
   Lesson pick(const std::vector<int>& indices) const;  // of `trials`
   Split split(uint64_t seed) const;                    // of `trials`, 70/15/15, another one in each domain
 };
-std::vector<School> schools_of(const dataset::Dataset& data);
+std::vector<PreparedDomain> prepared_domains(const dataset::Dataset& data);
 
 struct EvaluationOptions {
   int seeds = 3;
@@ -41,7 +41,7 @@ struct EvaluationOptions {
 };
 
 // Accuracy of one simulator in one domain, by seed; nan where the domain has too few trials.
-struct Cell {
+struct DomainAccuracy {
   std::string simulator;
   std::string domain;
   std::vector<double> accuracy;
@@ -49,7 +49,7 @@ struct Cell {
 };
 
 struct Evaluation {
-  std::vector<Cell> cells;
+  std::vector<DomainAccuracy> cells;
   // |predicted - measured| / measured of the event simulation's seconds: median over a domain's trials.
   std::vector<std::pair<std::string, double>> event_error;
 
@@ -66,7 +66,7 @@ inline constexpr double kOwnWeight = 3;
 // and all are asked about its test trials. "repeats" among the names stands for the measurement itself: how
 // well one half of a trial's steps orders the other half, the most that a simulator can be expected to do.
 // Throws InputError for an unknown name.
-Evaluation evaluate(const std::vector<School>& schools, const std::vector<std::string>& simulators,
+Evaluation evaluate(const std::vector<PreparedDomain>& domains, const std::vector<std::string>& simulators,
                     const EvaluationOptions& options);
 
 // What a ranker was trained on, as seen from the target domain.
@@ -88,12 +88,13 @@ struct TransferCell {
 
 // For each target domain and source: zero-shot, and with `target_trials` trials of the target when they are
 // more than 0. Both are asked about the same trials: all but those few.
-std::vector<TransferCell> transfer(const std::vector<School>& schools, const std::string& ranker,
+std::vector<TransferCell> transfer(const std::vector<PreparedDomain>& domains, const std::string& ranker,
                                    const std::vector<Source>& sources, int target_trials,
                                    const EvaluationOptions& options);
 
 // Trained on each domain, tested on each other one.
-std::vector<TransferCell> transfer_matrix(const std::vector<School>& schools, const std::string& ranker,
-                                          int target_trials, const EvaluationOptions& options);
+std::vector<TransferCell> transfer_matrix(const std::vector<PreparedDomain>& domains,
+                                          const std::string& ranker, int target_trials,
+                                          const EvaluationOptions& options);
 
 }  // namespace entrain::simulator

@@ -34,13 +34,13 @@ struct Target {
   Lesson few, asked;
 };
 
-Target cut(const School& school, int few, uint64_t seed) {
-  auto trials = school.trials;
+Target cut(const PreparedDomain& domain, int few, uint64_t seed) {
+  auto trials = domain.trials;
   std::mt19937_64 rng(seed);
   for (size_t i = trials.size(); i > 1; --i) std::swap(trials[i - 1], trials[rng() % i]);
   const auto middle =
       trials.begin() + std::min<std::ptrdiff_t>(few, static_cast<std::ptrdiff_t>(trials.size()));
-  return {school.lesson({trials.begin(), middle}), school.lesson({middle, trials.end()})};
+  return {domain.lesson({trials.begin(), middle}), domain.lesson({middle, trials.end()})};
 }
 
 double accuracy_on(const Lesson& lesson,
@@ -56,14 +56,14 @@ double accuracy_on(const Lesson& lesson,
 }
 
 // Teaches a ranker the sources (85% to learn, 15% to know when to stop) and the target's few trials.
-std::unique_ptr<Ranker> taught(const std::string& name, const std::vector<const School*>& sources,
-                               const Lesson* few, uint64_t seed, const EvaluationOptions& options) {
+std::unique_ptr<Ranker> trained(const std::string& name, const std::vector<const PreparedDomain*>& sources,
+                                const Lesson* few, uint64_t seed, const EvaluationOptions& options) {
   std::vector<Lesson> training, validation;
-  for (const School* school : sources) {
-    Split parts = school->split(seed);
+  for (const PreparedDomain* domain : sources) {
+    Split parts = domain->split(seed);
     parts.training.insert(parts.training.end(), parts.test.begin(), parts.test.end());
-    training.push_back(school->pick(parts.training));
-    validation.push_back(school->pick(parts.validation));
+    training.push_back(domain->pick(parts.training));
+    validation.push_back(domain->pick(parts.validation));
   }
   if (few) {
     training.push_back(*few);
@@ -97,17 +97,17 @@ std::string_view name_of(Source source) {
   return "";
 }
 
-std::vector<TransferCell> transfer(const std::vector<School>& schools, const std::string& ranker,
+std::vector<TransferCell> transfer(const std::vector<PreparedDomain>& domains, const std::string& ranker,
                                    const std::vector<Source>& sources, int target_trials,
                                    const EvaluationOptions& options) {
   std::vector<TransferCell> cells;
   int done = 0;
-  const int total = static_cast<int>(schools.size() * sources.size()) * options.seeds;
-  for (const School& target : schools) {
+  const int total = static_cast<int>(domains.size() * sources.size()) * options.seeds;
+  for (const PreparedDomain& target : domains) {
     for (const Source source : sources) {
-      std::vector<const School*> from;
-      for (const School& school : schools) {
-        if (belongs(source, *school.domain, *target.domain)) from.push_back(&school);
+      std::vector<const PreparedDomain*> from;
+      for (const PreparedDomain& domain : domains) {
+        if (belongs(source, *domain.domain, *target.domain)) from.push_back(&domain);
       }
       const std::string from_name(name_of(source));
       TransferCell zero{from_name, target.domain->name, 0, {}};
@@ -123,11 +123,11 @@ std::vector<TransferCell> transfer(const std::vector<School>& schools, const std
               parts.asked, [&](auto strategies) { return event->score(strategies); }, options.margin));
         } else if (!from.empty()) {
           zero.accuracy.push_back(
-              ask(*taught(ranker, from, nullptr, seed, options), parts.asked, options.margin));
+              ask(*trained(ranker, from, nullptr, seed, options), parts.asked, options.margin));
         }
         if (target_trials > 0 && (source == Source::kNothing || !from.empty())) {
           few.accuracy.push_back(
-              ask(*taught(ranker, from, &parts.few, seed, options), parts.asked, options.margin));
+              ask(*trained(ranker, from, &parts.few, seed, options), parts.asked, options.margin));
         }
       }
       cells.push_back(std::move(zero));
@@ -137,30 +137,31 @@ std::vector<TransferCell> transfer(const std::vector<School>& schools, const std
   return cells;
 }
 
-std::vector<TransferCell> transfer_matrix(const std::vector<School>& schools, const std::string& ranker,
-                                          int target_trials, const EvaluationOptions& options) {
+std::vector<TransferCell> transfer_matrix(const std::vector<PreparedDomain>& domains,
+                                          const std::string& ranker, int target_trials,
+                                          const EvaluationOptions& options) {
   std::vector<TransferCell> cells;
   int done = 0;
-  const int total = static_cast<int>(schools.size()) * options.seeds;
-  for (const School& source : schools) {
+  const int total = static_cast<int>(domains.size()) * options.seeds;
+  for (const PreparedDomain& source : domains) {
     const size_t first = cells.size();
-    for (const School& target : schools) {
+    for (const PreparedDomain& target : domains) {
       cells.push_back({source.domain->name, target.domain->name, 0, {}});
       if (target_trials > 0) cells.push_back({source.domain->name, target.domain->name, target_trials, {}});
     }
     for (int s = 0; s < options.seeds; ++s) {
       const uint64_t seed = options.seed + static_cast<uint64_t>(s);
-      const auto plain = taught(ranker, {&source}, nullptr, seed, options);
+      const auto plain = trained(ranker, {&source}, nullptr, seed, options);
       size_t at = first;
-      for (const School& target : schools) {
+      for (const PreparedDomain& target : domains) {
         // On itself the diagonal would be asked what it learnt: `evaluate` has that number.
         const bool itself = &target == &source;
         const Target parts = cut(target, target_trials, seed);
         cells[at++].accuracy.push_back(itself ? std::nan("") : ask(*plain, parts.asked, options.margin));
         if (target_trials == 0) continue;
-        cells[at++].accuracy.push_back(
-            itself ? std::nan("")
-                   : ask(*taught(ranker, {&source}, &parts.few, seed, options), parts.asked, options.margin));
+        cells[at++].accuracy.push_back(itself ? std::nan("")
+                                              : ask(*trained(ranker, {&source}, &parts.few, seed, options),
+                                                    parts.asked, options.margin));
       }
       options.progress(++done, total, source.domain->name);
     }

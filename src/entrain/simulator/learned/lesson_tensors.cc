@@ -49,8 +49,8 @@ LessonTensors::LessonTensors(const graph::Graph& graph, const cluster::Cluster& 
   to_ = tensor_of(to);
 }
 
-Batch LessonTensors::batch(const std::vector<int64_t>& chosen) const {
-  Batch batch;
+StrategyBatch LessonTensors::batch(const std::vector<int64_t>& chosen) const {
+  StrategyBatch batch;
   batch.size = static_cast<int64_t>(chosen.size());
   batch.variables = variables_;
   batch.from = from_;
@@ -72,7 +72,7 @@ Batch LessonTensors::batch(const std::vector<int64_t>& chosen) const {
   return batch;
 }
 
-void renumber(Batch& batch, std::mt19937_64& rng) {
+void renumber(StrategyBatch& batch, std::mt19937_64& rng) {
   if (batch.inputs.size(1) != kPartWidth) return;
   std::vector<int64_t> columns(kPartWidth);
   std::iota(columns.begin(), columns.end(), 0);

@@ -11,7 +11,7 @@ namespace entrain::simulator {
 
 class LessonTensors {
  public:
-  // `linear`: the 12 published features a strategy, else features of its parts.
+  // `linear`: the 12 published features per strategy, else features of its parts.
   LessonTensors(const graph::Graph& graph, const cluster::Cluster& cluster,
                 const std::vector<const strategy::Strategy*>& strategies, bool linear);
 
@@ -20,7 +20,7 @@ class LessonTensors {
   // Parts of a strategy.
   int64_t parts(int64_t strategy) const { return parts_[static_cast<size_t>(strategy)]; }
   // Strategies `chosen`, in this order.
-  Batch batch(const std::vector<int64_t>& chosen) const;
+  StrategyBatch batch(const std::vector<int64_t>& chosen) const;
 
  private:
   bool linear_;
@@ -31,6 +31,6 @@ class LessonTensors {
 };
 
 // Hosts and groups renumbered: a random order of the one-hot columns, the same for the whole batch.
-void renumber(Batch& batch, std::mt19937_64& rng);
+void renumber(StrategyBatch& batch, std::mt19937_64& rng);
 
 }  // namespace entrain::simulator

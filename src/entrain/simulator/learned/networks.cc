@@ -14,7 +14,9 @@ class LinearNetwork final : public RankerNetwork {
   LinearNetwork() : RankerNetwork(kPublishedFeatures, 0) {
     out_ = register_module("out", nn::Linear(kPublishedFeatures, 1));
   }
-  torch::Tensor forward(const Batch& batch) override { return out_(standardised(batch.inputs)).squeeze(1); }
+  torch::Tensor forward(const StrategyBatch& batch) override {
+    return out_(standardised(batch.inputs)).squeeze(1);
+  }
 
  private:
   nn::Linear out_{nullptr};
@@ -27,7 +29,7 @@ class PartNetwork : public RankerNetwork {
     hidden_ = register_module("part_hidden", nn::Linear(kPartWidth, kMlpHidden));
     out_ = register_module("part_out", nn::Linear(kMlpHidden, kEmbedding));
   }
-  torch::Tensor variables(const Batch& batch) {
+  torch::Tensor variables(const StrategyBatch& batch) {
     const auto parts = out_(torch::relu(hidden_(standardised(batch.inputs))));
     const auto sums = torch::zeros({batch.size * batch.variables, kEmbedding}, parts.options());
     return sums.index_add(0, batch.slots, parts).view({batch.size, batch.variables, kEmbedding});
@@ -48,7 +50,7 @@ class RnnNetwork final : public PartNetwork {
             nn::LSTMOptions(kEmbedding, kHidden).num_layers(kLayers).bidirectional(true).batch_first(true)));
     score_ = register_module("score", nn::Linear(2 * kLayers * kHidden, 1));
   }
-  torch::Tensor forward(const Batch& batch) override {
+  torch::Tensor forward(const StrategyBatch& batch) override {
     const auto states = std::get<0>(std::get<1>(lstm_(variables(batch))));  // [2 layers, B, hidden]
     return score_(states.permute({1, 0, 2}).reshape({batch.size, -1})).squeeze(1);
   }
@@ -96,7 +98,7 @@ class GatNetwork final : public PartNetwork {
     hidden_ = register_module("hidden", nn::Linear(2 * kHeads * kWidth, kMlpHidden));
     score_ = register_module("score", nn::Linear(kMlpHidden, 1));
   }
-  torch::Tensor forward(const Batch& batch) override {
+  torch::Tensor forward(const StrategyBatch& batch) override {
     auto nodes = first_->forward(variables(batch), batch.from, batch.to);
     nodes = second_->forward(nodes, batch.from, batch.to);
     const auto pooled = torch::cat({nodes.mean(1), std::get<0>(nodes.max(1))}, 1);
@@ -133,7 +135,7 @@ std::shared_ptr<RankerNetwork> make_network(const std::string& name) {
   if (name == "linear") return std::make_shared<LinearNetwork>();
   if (name == "rnn") return std::make_shared<RnnNetwork>();
   if (name == "gat") return std::make_shared<GatNetwork>();
-  bad_input("ranker \"{}\" is no network; allowed: linear, rnn, gat", name);
+  bad_input("ranker \"{}\" is not a network; allowed: linear, rnn, gat", name);
 }
 
 }  // namespace entrain::simulator

@@ -11,7 +11,7 @@
 namespace entrain::simulator {
 
 // B strategies of one domain. Parts are not padded: those of all strategies lie one after the other.
-struct Batch {
+struct StrategyBatch {
   torch::Tensor inputs;  // [parts, kPartWidth]; linear: [B, 12]
   torch::Tensor slots;   // [parts], int64: strategy within the batch x variables + variable
   int64_t size = 0;      // B
@@ -22,7 +22,7 @@ struct Batch {
 class RankerNetwork : public torch::nn::Module {
  public:
   // [B] scores, lower is better.
-  virtual torch::Tensor forward(const Batch& batch) = 0;
+  virtual torch::Tensor forward(const StrategyBatch& batch) = 0;
 
   // Mean and deviation of the inputs, from all training rows; saved with the parameters.
   void standardise_by(const torch::Tensor& rows);

@@ -162,7 +162,7 @@ struct NeuralRanker::Impl {
              bool augment, std::mt19937_64& rng) const {
     network->train();
     for (const Plan& plan : draw_batches(classes, options.batch_size, rng)) {
-      Batch batch = plan.from->tensors.batch(plan.chosen);
+      StrategyBatch batch = plan.from->tensors.batch(plan.chosen);
       if (augment) renumber(batch, rng);
       const auto slower = slower_matrix(*plan.from, plan.chosen, augment ? options.close : 0);
       adam.zero_grad();

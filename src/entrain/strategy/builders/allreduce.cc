@@ -7,13 +7,7 @@
 namespace entrain::strategy {
 
 Configs build_allreduce(const graph::Graph& graph, const cluster::Cluster&, uint64_t) {
-  const std::vector<int> groups = merge_groups(graph, kOverlapRule);
-  Configs configs;
-  for (size_t i = 0; i < graph.variables.size(); ++i) {
-    const graph::Variable& v = graph.variables[i];
-    configs.push_back(cut(v, 0, 1, [&](int64_t) { return collective_for(v, groups[i]); }));
-  }
-  return configs;
+  return merged_collectives(graph, kOverlapRule);
 }
 
 }  // namespace entrain::strategy

@@ -6,10 +6,12 @@
 
 #include <filesystem>
 #include <map>
+#include <tuple>
 
 #include "entrain/base/error.h"
 #include "entrain/strategy/builders/parts.h"
 #include "entrain/strategy/builders/registry.h"
+#include "entrain/strategy/builders/request.h"
 #include "entrain/strategy/stored.h"
 #include "entrain/strategy/validate.h"
 
@@ -212,6 +214,35 @@ TEST(Ddp, BucketsAreOneThenTwentyFiveMegabytes) {
   const Strategy s = build("ddp", g, cluster::parse("lab:4x1gbit"));
   // ready: head 1 MiB | bias + 3 x 10 | 3 x 10 | ...
   EXPECT_THAT(groups_in_ready_order(s, g), ElementsAre(0, 1, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4));
+}
+
+TEST(Ddp, ALargeVariableJoinsTheBucketThatIsOpen) {
+  const auto g = model({variable("large", {8 << 20}), variable("small", {1000})});  // 32 MiB after 4 kB
+  const Strategy s = build("ddp", g, cluster::parse("lab:2x1gbit"));
+  EXPECT_EQ(std::get<AllReduce>(s.variables[0].parts[0].synchronizer).group,
+            std::get<AllReduce>(s.variables[1].parts[0].synchronizer).group);
+}
+
+TEST(Parts, OfASparseVariableWeighItsRowsOrAllOfIt) {
+  auto v = variable("users", {1000, 16}, true);
+  EXPECT_EQ(step_bytes(v), 64 * (16 * 4 + 8));
+  v.rows_per_step = 0;  // not known
+  EXPECT_EQ(step_bytes(v), 1000 * 16 * 4);
+  EXPECT_EQ(step_bytes(variable("fc", {1000, 16})), 1000 * 16 * 4);
+}
+
+TEST(Parts, DivisorsAreTheSmallestAndMayBeTheNumberItself) {
+  for (const auto& [n, divisor, other] : {std::tuple(1, 1, 1),
+                                          {2, 2, 1},
+                                          {3, 3, 2},
+                                          {4, 2, 3},
+                                          {9, 3, 2},
+                                          {35, 5, 2},
+                                          {37, 37, 2},
+                                          {41, 1, 2}}) {
+    EXPECT_EQ(smallest_divisor(n), divisor) << n;
+    EXPECT_EQ(smallest_non_divisor(n), other) << n;
+  }
 }
 
 TEST(PartitionedAllReduce, EveryShardIsAMessageOfItsOwn) {

@@ -88,4 +88,14 @@ Synchronizer collective_for(const graph::Variable& v, int group) {
   return AllReduce{Topology::kAuto, Compressor::kNone, group, {}};
 }
 
+std::vector<VariableConfig> merged_collectives(const graph::Graph& graph, const MergeRule& rule) {
+  const std::vector<int> groups = merge_groups(graph, rule);
+  std::vector<VariableConfig> configs;
+  for (size_t i = 0; i < graph.variables.size(); ++i) {
+    const graph::Variable& v = graph.variables[i];
+    configs.push_back(cut(v, 0, 1, [&](int64_t) { return collective_for(v, groups[i]); }));
+  }
+  return configs;
+}
+
 }  // namespace entrain::strategy

@@ -11,8 +11,8 @@
 
 namespace entrain::strategy {
 
-// What a variable weighs when parts are placed and merged: Variable::step_bytes, or all of it when nobody has
-// counted the rows of a sparse one.
+// What a variable weighs when parts are placed and merged: Variable::step_bytes, or all of it when the rows
+// of a sparse one are not known.
 int64_t step_bytes(const graph::Variable& v);
 
 // True when some host has several workers, so that summing inside the host saves traffic.
@@ -78,6 +78,9 @@ std::vector<int> merge_groups(const graph::Graph& graph, const MergeRule& rule);
 
 // All-reduce in its group, or all-gather when the gradient is sparse.
 Synchronizer collective_for(const graph::Variable& v, int group);
+
+// Every variable whole, by collective_for, in the groups that `rule` makes.
+std::vector<VariableConfig> merged_collectives(const graph::Graph& graph, const MergeRule& rule);
 
 // entrain's own rule: 4 MB messages amortise latency (at 1 Gbit/s 4 MB take 33 ms, a message overhead is
 // well under 1 ms) and are small enough that the first leaves while backward still runs.

@@ -2,12 +2,9 @@
 
 #include <fmt/ranges.h>
 #include <algorithm>
-#include <filesystem>
 
 #include "entrain/base/error.h"
 #include "entrain/base/suggest.h"
-#include "entrain/strategy/stored.h"
-#include "entrain/strategy/validate.h"
 
 namespace entrain::strategy {
 namespace {
@@ -34,35 +31,6 @@ const Builder* find(std::string_view name) {
   return found == std::end(kBuilders) ? nullptr : found;
 }
 
-[[noreturn]] void refuse(const std::string& name, const char* also_allowed) {
-  const std::string meant = did_you_mean(name, names());
-  bad_input("unknown strategy \"{}\"{} {}: {}{}", name, meant.empty() ? ";" : meant,
-            meant.empty() ? "allowed" : "Allowed", fmt::join(names(), ", "), also_allowed);
-}
-
-Strategy load_file(const std::string& name) {
-  const std::filesystem::path path = name;
-  std::error_code ignored;
-  const bool looks_like_file = path.extension() == ".json" || path.extension() == ".pb";
-  if (!looks_like_file && !std::filesystem::exists(path, ignored)) {
-    refuse(name, ", or a strategy file (.json, .pb)");
-  }
-  return load(path);
-}
-
-// Servers only cast: another compressor that nothing takes would be no more than a name.
-void check_all_reduced(const Strategy& strategy, const Compression& compression) {
-  if (compression.compressor == Compressor::kNone || is_cast(compression.compressor)) return;
-  for (const VariableConfig& variable : strategy.variables) {
-    for (const Part& part : variable.parts) {
-      const auto* all_reduce = std::get_if<AllReduce>(&part.synchronizer);
-      if (all_reduce != nullptr && all_reduce->compressor == compression.compressor) return;
-    }
-  }
-  bad_input("{}: no dense gradient is all-reduced in it, and servers only cast; allowed: fp16, fp16-ef, bf16",
-            strategy.id);
-}
-
 }  // namespace
 
 std::span<const Builder> builders() { return kBuilders; }
@@ -76,7 +44,7 @@ std::vector<std::string> names() {
 Strategy build(std::string_view name, const graph::Graph& graph, const cluster::Cluster& cluster,
                uint64_t seed) {
   const Builder* builder = find(name);
-  if (builder == nullptr) refuse(std::string(name), "");
+  if (builder == nullptr) refuse_name(std::string(name));
   Strategy strategy;
   strategy.id = name;
   strategy.variables = builder->build(graph, cluster, seed);
@@ -87,36 +55,12 @@ Strategy build(std::string_view name, const graph::Graph& graph, const cluster::
   return strategy;
 }
 
-bool Named::is_builder() const { return find(base) != nullptr; }
+bool is_builder(std::string_view name) { return find(name) != nullptr; }
 
-Named parse_name(const std::string& name_or_file) {
-  const size_t plus = name_or_file.rfind('+');
-  if (plus == std::string::npos || !is_compressor(std::string_view(name_or_file).substr(plus + 1))) {
-    return {name_or_file, {}};
-  }
-  return {name_or_file.substr(0, plus), parse_compression(name_or_file.substr(plus + 1))};
-}
-
-void check_name(const std::string& name_or_file) {
-  const Named named = parse_name(name_or_file);
-  if (!named.is_builder()) load_file(named.base);
-}
-
-Strategy load_or_build(const std::string& name_or_file, const graph::Graph& graph,
-                       const cluster::Cluster& cluster, uint64_t seed) {
-  const Named named = parse_name(name_or_file);
-  Strategy strategy = named.is_builder() ? build(named.base, graph, cluster, seed) : load_file(named.base);
-  if (named.compression) {
-    strategy = compressed(std::move(strategy), graph, *named.compression);
-    strategy.id = name_or_file;
-    check_all_reduced(strategy, *named.compression);
-  }
-  try {
-    validate(strategy, graph, cluster);
-  } catch (const InputError& error) {
-    bad_input("{}: {}", name_or_file, error.what());
-  }
-  return strategy;
+void refuse_name(const std::string& name, const char* also_allowed) {
+  const std::string meant = did_you_mean(name, names());
+  bad_input("unknown strategy \"{}\"{} {}: {}{}", name, meant.empty() ? ";" : meant,
+            meant.empty() ? "allowed" : "Allowed", fmt::join(names(), ", "), also_allowed);
 }
 
 }  // namespace entrain::strategy

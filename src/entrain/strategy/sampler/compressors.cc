@@ -11,31 +11,31 @@ Compression pick_compression(const SamplerOptions& options, Rng& rng) {
 }
 
 // Sparse rows and other types travel as they are.
-bool compressible(int variable, const Terrain& terrain) {
-  const graph::Variable& v = terrain.graph.variables[variable];
+bool compressible(int variable, const DomainFacts& facts) {
+  const graph::Variable& v = facts.graph.variables[variable];
   return !v.sparse && v.dtype == "float32";
 }
 
-void compress(Strategy& strategy, int variable, const Compression& compression, const Terrain& terrain) {
-  if (!compressible(variable, terrain)) return;
+void compress(Strategy& strategy, int variable, const Compression& compression, const DomainFacts& facts) {
+  if (!compressible(variable, facts)) return;
   for (Part& part : strategy.variables[variable].parts) set_compression(part.synchronizer, compression);
 }
 
 }  // namespace
 
-void draw_compressors(Strategy& strategy, const Terrain& terrain, const SamplerOptions& options, Rng& rng) {
+void draw_compressors(Strategy& strategy, const DomainFacts& facts, const SamplerOptions& options, Rng& rng) {
   if (options.compressors.empty()) return;
   const Compression compression = pick_compression(options, rng);
-  const auto& by_size = terrain.dense_by_size;
+  const auto& by_size = facts.dense_by_size;
   const bool all = by_size.empty() || chance(rng, 0.7);
   const auto count =
       all ? by_size.size() : static_cast<size_t>(between(rng, 1, static_cast<int64_t>(by_size.size())));
-  for (size_t k = 0; k < count; ++k) compress(strategy, by_size[k], compression, terrain);
+  for (size_t k = 0; k < count; ++k) compress(strategy, by_size[k], compression, facts);
 }
 
-void drop_impossible_compressors(Strategy& strategy, const Terrain& terrain) {
+void drop_impossible_compressors(Strategy& strategy, const DomainFacts& facts) {
   for (size_t i = 0; i < strategy.variables.size(); ++i) {
-    if (compressible(static_cast<int>(i), terrain)) continue;
+    if (compressible(static_cast<int>(i), facts)) continue;
     for (Part& part : strategy.variables[i].parts) set_compression(part.synchronizer, {});
   }
 }
@@ -46,9 +46,9 @@ bool change_compressor(Mutation& m) {
   const Strategy before = m.strategy;
   const Compression compression = pick_compression(m.options, m.rng);
   if (chance(m.rng, 0.5)) {
-    for (const int variable : m.terrain.dense_by_size) compress(m.strategy, variable, compression, m.terrain);
+    for (const int variable : m.facts.dense_by_size) compress(m.strategy, variable, compression, m.facts);
   } else {
-    compress(m.strategy, m.draw_variable(), compression, m.terrain);
+    compress(m.strategy, m.draw_variable(), compression, m.facts);
   }
   return m.strategy != before;
 }

@@ -15,8 +15,8 @@ void shift_groups(VariableConfig& config, int by) {
 
 }  // namespace
 
-Strategy crossed(const Strategy& a, const Strategy& b, const Terrain& terrain, const SamplerOptions& options,
-                 Rng& rng) {
+Strategy crossed(const Strategy& a, const Strategy& b, const DomainFacts& facts,
+                 const SamplerOptions& options, Rng& rng) {
   Strategy child = a;
   const auto count = static_cast<int64_t>(child.variables.size());
   // Front layers from one and back layers from the other, or variable by variable.
@@ -29,8 +29,8 @@ Strategy crossed(const Strategy& a, const Strategy& b, const Terrain& terrain, c
     child.variables[i] = b.variables[i];
     shift_groups(child.variables[i], shift);
   }
-  hold_to_max_groups(child, terrain, options, rng);
-  renumber(child, terrain);
+  hold_to_max_groups(child, facts, options, rng);
+  renumber(child, facts);
   return child;
 }
 

@@ -12,9 +12,9 @@ AllReduce& all_reduce(Strategy& strategy, const PartRef& ref) {
   return std::get<AllReduce>(ref.in(strategy).synchronizer);
 }
 
-void fill(Strategy& strategy, std::vector<PartRef> parts, int64_t bytes, const Terrain& terrain) {
+void fill(Strategy& strategy, std::vector<PartRef> parts, int64_t bytes, const DomainFacts& facts) {
   std::stable_sort(parts.begin(), parts.end(), [&](const PartRef& a, const PartRef& b) {
-    return terrain.variables[a.variable].ready < terrain.variables[b.variable].ready;
+    return facts.variables[a.variable].ready < facts.variables[b.variable].ready;
   });
   int next = 0, open = -1;
   int64_t held = 0;
@@ -49,35 +49,36 @@ bool uses_order(Topology topology) {
          topology == Topology::kHalvingDoubling;
 }
 
-void set_route(AllReduce& s, const Route& route) {
-  s.topology = route.topology;
-  s.ring_order = route.ring_order;
+void set_topology(AllReduce& s, const GroupTopology& chosen) {
+  s.topology = chosen.topology;
+  s.ring_order = chosen.ring_order;
 }
 
 }  // namespace
 
-MergeScheme published_scheme(size_t parts, const Terrain& terrain, const SamplerOptions& options, Rng& rng) {
+MergeScheme published_scheme(size_t parts, const DomainFacts& facts, const SamplerOptions& options,
+                             Rng& rng) {
   const auto n = static_cast<int64_t>(std::max<size_t>(parts, 1));
-  // Each number may become a group a dtype.
-  const int64_t most = std::max<int64_t>(1, options.max_groups / std::max(1, terrain.dtypes));
+  // Each number may become one group per dtype.
+  const int64_t most = std::max<int64_t>(1, options.max_groups / std::max(1, facts.dtypes));
   const auto rule = static_cast<MergeScheme::Rule>(below(rng, 3));
   if (rule == MergeScheme::Rule::kChunk) return {rule, between(rng, (n + most - 1) / most, n), 0};
   return {rule, between(rng, 1, std::min(most, n)), 0};
 }
 
-MergeScheme own_scheme(size_t parts, const Terrain& terrain, const SamplerOptions& options, Rng& rng) {
-  if (chance(rng, 0.2)) return published_scheme(parts, terrain, options, rng);
+MergeScheme own_scheme(size_t parts, const DomainFacts& facts, const SamplerOptions& options, Rng& rng) {
+  if (chance(rng, 0.2)) return published_scheme(parts, facts, options, rng);
   static constexpr int64_t kSizes[] = {0,       256 << 10, 512 << 10, 1 << 20, 2 << 20,
                                        4 << 20, 8 << 20,   16 << 20,  32 << 20};
-  const double bytes = terrain.scale * static_cast<double>(pick(rng, kSizes));
+  const double bytes = facts.scale * static_cast<double>(pick(rng, kSizes));
   return {MergeScheme::Rule::kFill, 1, static_cast<int64_t>(bytes)};
 }
 
 void merge(Strategy& strategy, const std::vector<PartRef>& parts, const MergeScheme& scheme,
-           const Terrain& terrain, Rng& rng) {
+           const DomainFacts& facts, Rng& rng) {
   switch (scheme.rule) {
     case MergeScheme::Rule::kFill:
-      return fill(strategy, parts, scheme.bytes, terrain);
+      return fill(strategy, parts, scheme.bytes, facts);
     case MergeScheme::Rule::kBalanced:
       return balance(strategy, parts, scheme.count);
     case MergeScheme::Rule::kRandom:
@@ -93,49 +94,50 @@ void merge(Strategy& strategy, const std::vector<PartRef>& parts, const MergeSch
   }
 }
 
-Route draw_route(const Terrain& terrain, Rng& rng) {
+GroupTopology draw_group_topology(const DomainFacts& facts, Rng& rng) {
   static constexpr Topology kTopologies[] = {Topology::kAuto,          Topology::kRing,
                                              Topology::kReduceScatter, Topology::kHalvingDoubling,
                                              Topology::kTree,          Topology::kHierarchical};
-  Route route{pick(rng, kTopologies), {}};
-  // With one worker a host the hierarchical one is the ring.
-  if (route.topology == Topology::kHierarchical && !terrain.shared_hosts) route.topology = Topology::kRing;
-  if (!uses_order(route.topology) || terrain.worker_hosts.size() < 3 || chance(rng, 0.6)) return route;
-  route.ring_order = terrain.worker_hosts;
+  GroupTopology chosen{pick(rng, kTopologies), {}};
+  // With one worker per host the hierarchical one is the ring.
+  if (chosen.topology == Topology::kHierarchical && !facts.shared_hosts) chosen.topology = Topology::kRing;
+  if (!uses_order(chosen.topology) || facts.worker_hosts.size() < 3 || chance(rng, 0.6)) return chosen;
+  chosen.ring_order = facts.worker_hosts;
   if (chance(rng, 0.3)) {  // a tree's inner nodes come first: let them be the fast ones
-    std::stable_sort(route.ring_order.begin(), route.ring_order.end(),
-                     [&](int a, int b) { return terrain.bandwidth[a] > terrain.bandwidth[b]; });
+    std::stable_sort(chosen.ring_order.begin(), chosen.ring_order.end(),
+                     [&](int a, int b) { return facts.bandwidth[a] > facts.bandwidth[b]; });
   } else {
-    shuffle(rng, route.ring_order);
+    shuffle(rng, chosen.ring_order);
   }
-  return route;
+  return chosen;
 }
 
-void route_groups(Strategy& strategy, const std::vector<PartRef>& parts, const Terrain& terrain, Rng& rng) {
+void choose_topologies(Strategy& strategy, const std::vector<PartRef>& parts, const DomainFacts& facts,
+                       Rng& rng) {
   const double style = unit(rng);
   if (style < 0.6) {
-    const Route route = draw_route(terrain, rng);
-    for (const PartRef& ref : parts) set_route(all_reduce(strategy, ref), route);
+    const GroupTopology chosen = draw_group_topology(facts, rng);
+    for (const PartRef& ref : parts) set_topology(all_reduce(strategy, ref), chosen);
     return;
   }
   std::map<int, int64_t> bytes;  // by group
   for (const PartRef& ref : parts) bytes[all_reduce(strategy, ref).group] += ref.bytes;
-  std::unordered_map<int, Route> routes;
+  std::unordered_map<int, GroupTopology> topologies;
   if (style < 0.85) {
     static constexpr int64_t kBorders[] = {64 << 10, 256 << 10, 1 << 20};
-    const auto border = static_cast<int64_t>(terrain.scale * static_cast<double>(pick(rng, kBorders)));
-    const Route small = draw_route(terrain, rng), large = draw_route(terrain, rng);
-    for (const auto& [group, size] : bytes) routes[group] = size < border ? small : large;
+    const auto border = static_cast<int64_t>(facts.scale * static_cast<double>(pick(rng, kBorders)));
+    const GroupTopology small = draw_group_topology(facts, rng), large = draw_group_topology(facts, rng);
+    for (const auto& [group, size] : bytes) topologies[group] = size < border ? small : large;
   } else {
-    for (const auto& [group, size] : bytes) routes[group] = draw_route(terrain, rng);
+    for (const auto& [group, size] : bytes) topologies[group] = draw_group_topology(facts, rng);
   }
   for (const PartRef& ref : parts) {
     AllReduce& s = all_reduce(strategy, ref);
-    set_route(s, routes[s.group]);
+    set_topology(s, topologies[s.group]);
   }
 }
 
-int renumber(Strategy& strategy, const Terrain& terrain) {
+int renumber(Strategy& strategy, const DomainFacts& facts) {
   struct Seen {
     const AllReduce* first;
     int dtype;
@@ -144,12 +146,12 @@ int renumber(Strategy& strategy, const Terrain& terrain) {
   std::unordered_multimap<int, Seen> seen;
   int next = 0;
   for (size_t i = 0; i < strategy.variables.size(); ++i) {
-    const int dtype = terrain.variables[i].dtype;
+    const int dtype = facts.variables[i].dtype;
     for (Part& part : strategy.variables[i].parts) {
       if (auto* gather = std::get_if<AllGather>(&part.synchronizer)) gather->group = next++;
       auto* reduce = std::get_if<AllReduce>(&part.synchronizer);
       if (reduce == nullptr) continue;
-      if (reduce->ring_order == terrain.worker_hosts || !uses_order(reduce->topology)) {
+      if (reduce->ring_order == facts.worker_hosts || !uses_order(reduce->topology)) {
         reduce->ring_order.clear();
       }
       const auto [begin, end] = seen.equal_range(reduce->group);

@@ -15,22 +15,22 @@ AllReduce& reduced_part(Mutation& m, const PartRef& ref) {
 
 void merge_all(Mutation& m) {
   const auto reduced = m.parts(Kind::kAllReduce);
-  const MergeScheme scheme = m.own() ? own_scheme(reduced.size(), m.terrain, m.options, m.rng)
-                                     : published_scheme(reduced.size(), m.terrain, m.options, m.rng);
-  merge(m.strategy, reduced, scheme, m.terrain, m.rng);
+  const MergeScheme scheme = m.own() ? own_scheme(reduced.size(), m.facts, m.options, m.rng)
+                                     : published_scheme(reduced.size(), m.facts, m.options, m.rng);
+  merge(m.strategy, reduced, scheme, m.facts, m.rng);
   for (const PartRef& ref : reduced) m.next_group = std::max(m.next_group, reduced_part(m, ref).group + 1);
 }
 
 void place_all(Mutation& m) {
-  const Balancer balancer = m.own() ? own_balancer(m.terrain, m.rng) : published_balancer(m.terrain, m.rng);
-  place(m.strategy, m.parts(Kind::kServer), balancer, m.terrain, m.rng);
+  const Balancer balancer = m.own() ? own_balancer(m.facts, m.rng) : published_balancer(m.facts, m.rng);
+  place(m.strategy, m.parts(Kind::kServer), balancer, m.facts, m.rng);
 }
 
 }  // namespace
 
 bool move_server(Mutation& m) {
   const auto served = m.parts(Kind::kServer);
-  if (served.empty() || m.terrain.bandwidth.size() < 2) return false;
+  if (served.empty() || m.facts.bandwidth.size() < 2) return false;
   const auto address_of = [&](const PartRef& ref) {
     return std::get<ParameterServer>(ref.in(m.strategy).synchronizer).destination;
   };
@@ -39,17 +39,17 @@ bool move_server(Mutation& m) {
   for (const PartRef& ref : served) {
     if (address_of(ref) == from) m.make_served(ref.in(m.strategy), to);
   }
-  return m.terrain.cluster.hosts[to].address != from;
+  return m.facts.cluster.hosts[to].address != from;
 }
 
 bool recut_large(Mutation& m) {
-  const int64_t part_bytes = draw_part_bytes(m.terrain, m.rng);
+  const int64_t part_bytes = draw_part_bytes(m.facts, m.rng);
   const AxisRule rule = chance(m.rng, 0.7) ? AxisRule::kFirst : AxisRule::kLongest;
   bool changed = false;
-  for (const int variable : m.terrain.dense) {
+  for (const int variable : m.facts.dense) {
     VariableConfig& config = m.strategy.variables[variable];
-    if (m.terrain.variables[variable].bytes <= m.options.lower_bytes && !config.partition) continue;
-    const MaybePartition partition = cut_to(variable, part_bytes, rule, m.terrain, m.options, m.rng);
+    if (m.facts.variables[variable].bytes <= m.options.lower_bytes && !config.partition) continue;
+    const MaybePartition partition = cut_to(variable, part_bytes, rule, m.facts, m.options, m.rng);
     if (partition == config.partition) continue;
     recut(config, partition);
     changed = true;
@@ -97,32 +97,32 @@ bool join_groups(Mutation& m) {
   return true;
 }
 
-bool change_route(Mutation& m) {
+bool change_topology(Mutation& m) {
   const auto reduced = m.parts(Kind::kAllReduce);
   if (reduced.empty()) return false;
   if (chance(m.rng, 0.3)) {
-    route_groups(m.strategy, reduced, m.terrain, m.rng);
+    choose_topologies(m.strategy, reduced, m.facts, m.rng);
     return true;
   }
-  const Route route = draw_route(m.terrain, m.rng);
+  const GroupTopology chosen = draw_group_topology(m.facts, m.rng);
   const bool all = chance(m.rng, 0.5);
   const int group = m.draw_group();
   for (const PartRef& ref : reduced) {
     AllReduce& s = reduced_part(m, ref);
     if (!all && s.group != group) continue;
-    s.topology = route.topology;
-    s.ring_order = route.ring_order;
+    s.topology = chosen.topology;
+    s.ring_order = chosen.ring_order;
   }
   return true;
 }
 
 bool change_priorities(Mutation& m) {
-  set_priorities(m.strategy, draw_order(m.rng), m.terrain, m.rng);
+  set_priorities(m.strategy, draw_priority_order(m.rng), m.facts, m.rng);
   return true;
 }
 
 bool serve_all_at_fastest(Mutation& m) {
-  const int host = m.terrain.fastest_hosts[0];
+  const int host = m.facts.fastest_hosts[0];
   const auto reduced = m.parts(Kind::kAllReduce);
   for (const PartRef& ref : reduced) m.make_served(ref.in(m.strategy), host);
   return !reduced.empty();
@@ -132,7 +132,7 @@ bool reduce_all(Mutation& m) {
   AllReduce like = m.some_all_reduce();
   bool changed = false;
   for (const PartRef& ref : m.parts(Kind::kServer)) {
-    if (m.terrain.variables[ref.variable].sparse) continue;
+    if (m.facts.variables[ref.variable].sparse) continue;
     like.group = m.next_group++;
     ref.in(m.strategy).synchronizer = like;
     changed = true;
@@ -150,7 +150,7 @@ bool move_share(Mutation& m) {
   const int host = m.draw_host();
   bool changed = false;
   for (const PartRef& ref : m.parts(to_server ? Kind::kAllReduce : Kind::kServer)) {
-    if (m.terrain.variables[ref.variable].sparse || !chance(m.rng, share)) continue;
+    if (m.facts.variables[ref.variable].sparse || !chance(m.rng, share)) continue;
     Part& part = ref.in(m.strategy);
     if (to_server) {
       m.make_served(part, host);
@@ -166,7 +166,7 @@ bool move_share(Mutation& m) {
 
 bool toggle_proxies(Mutation& m) {
   const auto served = m.parts(Kind::kServer);
-  if (!m.terrain.shared_hosts || served.empty()) return false;
+  if (!m.facts.shared_hosts || served.empty()) return false;
   const auto& first = std::get<ParameterServer>(pick(m.rng, served).in(m.strategy).synchronizer);
   const bool proxy = !first.local_replication;
   for (const PartRef& ref : served) {
@@ -176,11 +176,11 @@ bool toggle_proxies(Mutation& m) {
 }
 
 bool switch_sparse(Mutation& m) {
-  if (m.terrain.sparse.empty()) return false;
+  if (m.facts.sparse.empty()) return false;
   const bool all = chance(m.rng, 0.5);
-  const int one = pick(m.rng, m.terrain.sparse);
+  const int one = pick(m.rng, m.facts.sparse);
   const bool to_server = kind_of(m.strategy.variables[one].parts[0]) != Kind::kServer;
-  for (const int variable : m.terrain.sparse) {
+  for (const int variable : m.facts.sparse) {
     if (!all && variable != one) continue;
     for (Part& part : m.strategy.variables[variable].parts) {
       if (to_server) {

@@ -11,14 +11,14 @@ bool change_partition(Mutation& m) {
   if (m.own() && chance(m.rng, 0.3) && config.partition) {
     // A neighbour: one shard more or fewer.
     const int shards = config.partition->shards + (chance(m.rng, 0.5) ? 1 : -1);
-    const int64_t most = m.terrain.graph.variables[variable].shape[config.partition->axis];
+    const int64_t most = m.facts.graph.variables[variable].shape[config.partition->axis];
     if (shards > most || shards > m.options.max_shards) return false;
     if (shards >= 2) partition = Partition{config.partition->axis, shards};
   } else if (m.own() && chance(m.rng, 0.6)) {
-    partition = cut_to(variable, draw_part_bytes(m.terrain, m.rng),
-                       chance(m.rng, 0.7) ? AxisRule::kFirst : AxisRule::kAny, m.terrain, m.options, m.rng);
+    partition = cut_to(variable, draw_part_bytes(m.facts, m.rng),
+                       chance(m.rng, 0.7) ? AxisRule::kFirst : AxisRule::kAny, m.facts, m.options, m.rng);
   } else {
-    partition = draw_partition(variable, m.terrain, m.options, m.rng);
+    partition = draw_partition(variable, m.facts, m.options, m.rng);
   }
   if (partition == config.partition) return false;
   recut(config, partition);
@@ -39,7 +39,7 @@ bool change_partition(Mutation& m) {
 bool change_synchronizer(Mutation& m) {
   const int variable = m.draw_variable();
   VariableConfig& config = m.strategy.variables[variable];
-  if (m.terrain.variables[variable].sparse && !m.own()) return false;
+  if (m.facts.variables[variable].sparse && !m.own()) return false;
   const bool to_server = kind_of(config.parts[0]) != Kind::kServer;
   const AllReduce like = m.some_all_reduce();
   const int host = m.draw_host();

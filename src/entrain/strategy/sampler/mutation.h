@@ -1,16 +1,16 @@
 // One change to a strategy. Each returns false when it does not apply; it then has changed nothing.
 #pragma once
 
+#include "entrain/strategy/sampler/domain_facts.h"
 #include "entrain/strategy/sampler/draw.h"
 #include "entrain/strategy/sampler/grouping.h"
 #include "entrain/strategy/sampler/spaces.h"
-#include "entrain/strategy/sampler/terrain.h"
 
 namespace entrain::strategy::sampling {
 
 struct Mutation {
   Strategy& strategy;
-  const Terrain& terrain;
+  const DomainFacts& facts;
   const SamplerOptions& options;
   Rng& rng;
   int next_group;  // not in use yet
@@ -20,7 +20,7 @@ struct Mutation {
   int draw_variable();
   int draw_host();
   int draw_group();  // of the strategy's all-reduces, or -1
-  std::vector<PartRef> parts(Kind kind) const { return parts_of(strategy, kind, terrain); }
+  std::vector<PartRef> parts(Kind kind) const { return parts_of(strategy, kind, facts); }
   // Makes a part all-reduced (sparse: all-gathered) or served somewhere.
   void make_collective(int variable, Part& part, const AllReduce& like);
   void make_served(Part& part, int host);
@@ -44,7 +44,7 @@ bool place_anew(Mutation& m);
 bool merge_anew(Mutation& m);
 bool split_group(Mutation& m);
 bool join_groups(Mutation& m);
-bool change_route(Mutation& m);
+bool change_topology(Mutation& m);
 bool change_priorities(Mutation& m);
 bool serve_all_at_fastest(Mutation& m);
 bool reduce_all(Mutation& m);

@@ -12,27 +12,27 @@ void keep_only(std::vector<double>& weights, const std::vector<int>& hosts) {
   weights = std::move(kept);
 }
 
-std::vector<int> fastest(const Terrain& terrain, size_t count) {
-  const auto& hosts = terrain.fastest_hosts;
+std::vector<int> fastest(const DomainFacts& facts, size_t count) {
+  const auto& hosts = facts.fastest_hosts;
   return {hosts.begin(), hosts.begin() + static_cast<std::ptrdiff_t>(std::min(count, hosts.size()))};
 }
 
 }  // namespace
 
-Balancer published_balancer(const Terrain& terrain, Rng& rng) {
-  const std::vector<double> even(terrain.bandwidth.size(), 1.0);
+Balancer published_balancer(const DomainFacts& facts, Rng& rng) {
+  const std::vector<double> even(facts.bandwidth.size(), 1.0);
   switch (below(rng, 3)) {
     case 0:
       return {Balancer::Rule::kRandom, even};
     case 1:
       return {Balancer::Rule::kGreedy, even};
     default:
-      return {Balancer::Rule::kSorted, terrain.bandwidth};
+      return {Balancer::Rule::kSorted, facts.bandwidth};
   }
 }
 
-Balancer own_balancer(const Terrain& terrain, Rng& rng) {
-  Balancer balancer{Balancer::Rule::kSorted, terrain.bandwidth};
+Balancer own_balancer(const DomainFacts& facts, Rng& rng) {
+  Balancer balancer{Balancer::Rule::kSorted, facts.bandwidth};
   if (chance(rng, 0.3)) balancer.rule = chance(rng, 0.3) ? Balancer::Rule::kRandom : Balancer::Rule::kGreedy;
 
   const int64_t weighting = below(rng, 10);  // half by bandwidth
@@ -42,16 +42,16 @@ Balancer own_balancer(const Terrain& terrain, Rng& rng) {
   }
   const double where = unit(rng);
   if (where < 0.35) {
-    keep_only(balancer.weights, fastest(terrain, 1));
+    keep_only(balancer.weights, fastest(facts, 1));
   } else if (where < 0.45) {
-    keep_only(balancer.weights, fastest(terrain, 2));
-  } else if (where < 0.75 && !terrain.server_hosts.empty()) {
-    keep_only(balancer.weights, terrain.server_hosts);
+    keep_only(balancer.weights, fastest(facts, 2));
+  } else if (where < 0.75 && !facts.server_hosts.empty()) {
+    keep_only(balancer.weights, facts.server_hosts);
   }
   return balancer;
 }
 
-void place(Strategy& strategy, std::vector<PartRef> parts, const Balancer& balancer, const Terrain& terrain,
+void place(Strategy& strategy, std::vector<PartRef> parts, const Balancer& balancer, const DomainFacts& facts,
            Rng& rng) {
   if (balancer.rule == Balancer::Rule::kSorted) {
     std::stable_sort(parts.begin(), parts.end(),
@@ -71,8 +71,7 @@ void place(Strategy& strategy, std::vector<PartRef> parts, const Balancer& balan
       }
     }
     loads[host] += static_cast<double>(part.bytes);
-    std::get<ParameterServer>(part.in(strategy).synchronizer).destination =
-        terrain.cluster.hosts[host].address;
+    std::get<ParameterServer>(part.in(strategy).synchronizer).destination = facts.cluster.hosts[host].address;
   }
 }
 

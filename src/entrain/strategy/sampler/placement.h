@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "entrain/strategy/sampler/domain_facts.h"
 #include "entrain/strategy/sampler/draw.h"
-#include "entrain/strategy/sampler/terrain.h"
 
 namespace entrain::strategy::sampling {
 
@@ -19,12 +19,12 @@ struct Balancer {
 };
 
 // AutoSync's three: none (random), greedy by load, proportional to bandwidth and sorted by size.
-Balancer published_balancer(const Terrain& terrain, Rng& rng);
+Balancer published_balancer(const DomainFacts& facts, Rng& rng);
 // Weights by bandwidth, even or at random; over all hosts, the one or two fastest, or those that only serve.
-Balancer own_balancer(const Terrain& terrain, Rng& rng);
+Balancer own_balancer(const DomainFacts& facts, Rng& rng);
 
 // Requires: all of `parts` are on servers.
-void place(Strategy& strategy, std::vector<PartRef> parts, const Balancer& balancer, const Terrain& terrain,
+void place(Strategy& strategy, std::vector<PartRef> parts, const Balancer& balancer, const DomainFacts& facts,
            Rng& rng);
 
 }  // namespace entrain::strategy::sampling

@@ -7,32 +7,33 @@
 
 namespace entrain::strategy::sampling {
 
-Strategy sample_published(const Terrain& terrain, const SamplerOptions& options, Rng& rng) {
-  Strategy strategy = blank(terrain);
-  for (size_t i = 0; i < terrain.variables.size(); ++i) {
+Strategy sample_published(const DomainFacts& facts, const SamplerOptions& options, Rng& rng) {
+  Strategy strategy = blank(facts);
+  for (size_t i = 0; i < facts.variables.size(); ++i) {
     VariableConfig& config = strategy.variables[i];
-    config.partition = draw_partition(static_cast<int>(i), terrain, options, rng);
+    config.partition = draw_partition(static_cast<int>(i), facts, options, rng);
     config.parts.resize(config.partition ? config.partition->shards : 1);
     for (Part& part : config.parts) {
-      if (!terrain.variables[i].sparse && chance(rng, 0.5)) {
+      if (!facts.variables[i].sparse && chance(rng, 0.5)) {
         part.synchronizer = AllReduce{};
       } else {
         // A proxy changes nothing where every host has one worker.
-        part.synchronizer = ParameterServer{"", terrain.shared_hosts && chance(rng, 0.5), true, 0};
+        part.synchronizer = ParameterServer{"", facts.shared_hosts && chance(rng, 0.5), true, 0};
       }
     }
   }
-  place(strategy, parts_of(strategy, Kind::kServer, terrain), published_balancer(terrain, rng), terrain, rng);
-  const auto reduced = parts_of(strategy, Kind::kAllReduce, terrain);
-  merge(strategy, reduced, published_scheme(reduced.size(), terrain, options, rng), terrain, rng);
-  renumber(strategy, terrain);
+  place(strategy, parts_of(strategy, Kind::kServer, facts), published_balancer(facts, rng), facts, rng);
+  const auto reduced = parts_of(strategy, Kind::kAllReduce, facts);
+  merge(strategy, reduced, published_scheme(reduced.size(), facts, options, rng), facts, rng);
+  renumber(strategy, facts);
   return strategy;
 }
 
-void hold_to_max_groups(Strategy& strategy, const Terrain& terrain, const SamplerOptions& options, Rng& rng) {
-  if (options.space != Space::kPublished || renumber(strategy, terrain) <= options.max_groups) return;
-  const auto reduced = parts_of(strategy, Kind::kAllReduce, terrain);
-  merge(strategy, reduced, published_scheme(reduced.size(), terrain, options, rng), terrain, rng);
+void hold_to_max_groups(Strategy& strategy, const DomainFacts& facts, const SamplerOptions& options,
+                        Rng& rng) {
+  if (options.space != Space::kPublished || renumber(strategy, facts) <= options.max_groups) return;
+  const auto reduced = parts_of(strategy, Kind::kAllReduce, facts);
+  merge(strategy, reduced, published_scheme(reduced.size(), facts, options, rng), facts, rng);
 }
 
 }  // namespace entrain::strategy::sampling

@@ -1,9 +1,9 @@
 #include "entrain/strategy/sampler/sampler.h"
 
 #include "entrain/base/error.h"
+#include "entrain/strategy/sampler/domain_facts.h"
 #include "entrain/strategy/sampler/grouping.h"
 #include "entrain/strategy/sampler/spaces.h"
-#include "entrain/strategy/sampler/terrain.h"
 
 namespace entrain::strategy {
 
@@ -14,31 +14,31 @@ Space space_from(std::string_view name) {
 }
 
 Sampler::Sampler(const graph::Graph& graph, const cluster::Cluster& cluster, SamplerOptions options)
-    : terrain_(std::make_shared<const sampling::Terrain>(graph, cluster)), options_(options) {
+    : facts_(std::make_shared<const sampling::DomainFacts>(graph, cluster)), options_(options) {
   const auto scaled = [&](int64_t bytes) {
-    return static_cast<int64_t>(terrain_->scale * static_cast<double>(bytes));
+    return static_cast<int64_t>(facts_->scale * static_cast<double>(bytes));
   };
   options_.lower_bytes = scaled(options_.lower_bytes);
   options_.upper_bytes = scaled(options_.upper_bytes);
 }
 
 Strategy Sampler::sample(Rng& rng) const {
-  return options_.space == Space::kPublished ? sampling::sample_published(*terrain_, options_, rng)
-                                             : sampling::sample_own(*terrain_, options_, rng);
+  return options_.space == Space::kPublished ? sampling::sample_published(*facts_, options_, rng)
+                                             : sampling::sample_own(*facts_, options_, rng);
 }
 
 Strategy Sampler::mutate(const Strategy& parent, Rng& rng) const {
-  return sampling::mutated(sampling::arranged(parent, *terrain_), *terrain_, options_, rng);
+  return sampling::mutated(sampling::arranged(parent, *facts_), *facts_, options_, rng);
 }
 
 Strategy Sampler::crossover(const Strategy& a, const Strategy& b, Rng& rng) const {
-  return sampling::crossed(sampling::arranged(a, *terrain_), sampling::arranged(b, *terrain_), *terrain_,
-                           options_, rng);
+  return sampling::crossed(sampling::arranged(a, *facts_), sampling::arranged(b, *facts_), *facts_, options_,
+                           rng);
 }
 
 Strategy Sampler::canonical(const Strategy& strategy) const {
-  Strategy result = sampling::arranged(strategy, *terrain_);
-  sampling::renumber(result, *terrain_);
+  Strategy result = sampling::arranged(strategy, *facts_);
+  sampling::renumber(result, *facts_);
   return result;
 }
 

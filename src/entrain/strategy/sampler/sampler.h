@@ -13,11 +13,11 @@
 namespace entrain::strategy {
 
 namespace sampling {
-struct Terrain;
+struct DomainFacts;
 }
 
 enum class Space {
-  kPublished,  // AutoSync's: PS or all-reduce a part, sparse always PS
+  kPublished,  // AutoSync's: PS or all-reduce per part, sparse always PS
   kOwn,        // wider: all-gather for sparse, topologies, ring orders, priorities, server-only hosts
 };
 Space space_from(std::string_view name);  // "published", "own"; throws InputError
@@ -52,7 +52,7 @@ class Sampler {
   Strategy canonical(const Strategy& strategy) const;
 
  private:
-  std::shared_ptr<const sampling::Terrain> terrain_;
+  std::shared_ptr<const sampling::DomainFacts> facts_;
   SamplerOptions options_;
 };
 

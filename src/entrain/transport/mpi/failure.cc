@@ -18,8 +18,6 @@ namespace {
 
 constexpr auto kMpiLinger = std::chrono::milliseconds(1000);
 constexpr auto kFarewell = std::chrono::seconds(5);
-// Three pings missed: the process does not run.
-constexpr double kMpiSilence_s = 3.5;
 
 }  // namespace
 
@@ -94,16 +92,7 @@ void MpiRank::tell(int peer, std::exception_ptr error) {
   Peer& p = *peers_[peer];
   if (peer == rank_ || p.told || p.goodbye_sent) return;
   p.told = true;
-  int culprit = rank_;
-  std::string reason;
-  try {
-    std::rethrow_exception(error);
-  } catch (const PeerError& e) {
-    culprit = e.peer();
-    reason = e.what();
-  } catch (const std::exception& e) {
-    reason = e.what();
-  }
+  const auto [culprit, reason] = abort_of(error);
   // Sign-extended through the unsigned tag, so that "no rank in particular" survives.
   send_control(peer, {.type = Type::kAbort, .tag = static_cast<Tag>(static_cast<int64_t>(culprit))}, reason);
 }
@@ -152,7 +141,7 @@ std::exception_ptr MpiRank::blame(int suspect, const std::string& what) const {
     if (silent < 0 || p.heard.load() < peers_[silent]->heard.load()) silent = peer;
   }
   const double silence = silent < 0 ? 0 : seconds_since(peers_[silent]->heard.load());
-  if (silence < kMpiSilence_s) return std::make_exception_ptr(PeerError(suspect, what));
+  if (silence < kSilence_s) return std::make_exception_ptr(PeerError(suspect, what));
   return std::make_exception_ptr(
       PeerError(silent, fmt::format("rank {} has been silent for {:.0f} s: {}", silent, silence, what)));
 }

@@ -18,7 +18,7 @@ std::vector<std::unique_ptr<Transport>> make_mpi(int) {
 
 std::string missing(int world) {
   const rendezvous::LaunchEnvironment launch = rendezvous::launch_environment(mpi_available);
-  const bool there = launch.engine == rendezvous::Engine::kMpi && launch.job.world == world;
+  const bool there = launch.backend == rendezvous::Backend::kMpi && launch.job.world == world;
   return there ? "" : fmt::format("needs mpirun -np {}", world);
 }
 

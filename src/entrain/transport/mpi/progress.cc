@@ -74,14 +74,8 @@ bool MpiRank::progress() {
 }
 
 bool MpiRank::run_tasks() {
-  std::vector<std::function<void()>> tasks;
-  std::vector<int> dirty;
-  {
-    std::lock_guard lock(mutex_);
-    tasks.swap(tasks_);
-    dirty.swap(dirty_);
-  }
-  for (auto& task : tasks) task();
+  const auto [tasks, dirty] = take_work();
+  for (const auto& task : tasks) task();
   for (const int peer : dirty) pump(peer);
   return !tasks.empty() || !dirty.empty();
 }

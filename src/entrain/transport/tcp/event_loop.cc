@@ -55,14 +55,8 @@ void TcpRank::on_events(std::span<const epoll_event> events) {
 }
 
 void TcpRank::run_tasks() {
-  std::vector<std::function<void()>> tasks;
-  std::vector<int> dirty;
-  {
-    std::lock_guard lock(mutex_);
-    tasks.swap(tasks_);
-    dirty.swap(dirty_);
-  }
-  for (auto& task : tasks) task();
+  const auto [tasks, dirty] = take_work();
+  for (const auto& task : tasks) task();
   for (const int peer : dirty) {
     Connection& c = *connections_[peer];
     if (c.socket && !c.blocked && !c.throttled) write(c);

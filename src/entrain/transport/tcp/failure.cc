@@ -16,8 +16,6 @@ namespace {
 // How long a farewell may take to reach the peer. Closing earlier could reset the connection and
 // destroy what the peer has not read yet.
 constexpr auto kLinger = std::chrono::milliseconds(1000);
-// Three pings missed: the process does not run.
-constexpr double kSilence_s = 3.5;
 
 }  // namespace
 
@@ -91,16 +89,8 @@ void TcpRank::lose(int lost, std::exception_ptr error) {
 }
 
 void TcpRank::send_abort(Connection& c) {
-  int culprit = rank_;
-  std::string reason;
-  try {
-    std::rethrow_exception(error_);
-  } catch (const PeerError& e) {
-    culprit = e.peer();
-    reason = std::string(e.what()).substr(0, kMaxAbortReason);
-  } catch (const std::exception& e) {
-    reason = std::string(e.what()).substr(0, kMaxAbortReason);
-  }
+  auto [culprit, reason] = abort_of(error_);
+  if (reason.size() > kMaxAbortReason) reason.resize(kMaxAbortReason);
   c.linger = Clock::now() + kLinger;
   c.throttled = false;
   if (!c.shut) {

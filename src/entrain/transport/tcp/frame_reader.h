@@ -40,7 +40,7 @@ class FrameReader {
   bool in_payload() const { return in_payload_; }
 
  private:
-  // Small enough that copying out of it costs little, large enough for many small frames a call.
+  // Small enough that copying out of it costs little, large enough for many small frames per call.
   static constexpr size_t kStaging = 16384;
 
   bool parse(Handler& handler);

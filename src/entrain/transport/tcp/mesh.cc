@@ -29,7 +29,7 @@ net::Fd dial(const rendezvous::JobEnvironment& job, int peer, const net::Endpoin
   return socket;
 }
 
-void accept_higher_ranks(const rendezvous::JobEnvironment& job, net::Doorkeeper& doorkeeper,
+void accept_higher_ranks(const rendezvous::JobEnvironment& job, net::HandshakeListener& handshakes,
                          std::vector<Peer>& peers, Deadline deadline) {
   while (true) {
     std::vector<int> missing;
@@ -38,13 +38,14 @@ void accept_higher_ranks(const rendezvous::JobEnvironment& job, net::Doorkeeper&
     }
     if (missing.empty()) return;
     if (deadline.passed()) {
-      throw PeerError(missing.front(), fmt::format("rank {} waited in vain for a connection from rank {}",
-                                                   job.rank, fmt::join(missing, ", ")));
+      throw PeerError(missing.front(),
+                      fmt::format("rank {} waited for a connection from rank {}, which did not come",
+                                  job.rank, fmt::join(missing, ", ")));
     }
     std::vector<pollfd> entries;
-    const int wait_ms = doorkeeper.watch(entries);
+    const int wait_ms = handshakes.watch(entries);
     ::poll(entries.data(), entries.size(), std::min(wait_ms, deadline.left_ms()));
-    doorkeeper.serve([&](net::Fd socket, int rank, int world) {
+    handshakes.serve([&](net::Fd socket, int rank, int world) {
       if (world != job.world || rank <= job.rank || rank >= job.world || peers[rank].socket) {
         log_warn("rank {} dropped a second or misplaced connection of rank {}", job.rank, rank);
         return;
@@ -59,12 +60,12 @@ void accept_higher_ranks(const rendezvous::JobEnvironment& job, net::Doorkeeper&
 std::vector<Peer> connect_mesh(const rendezvous::JobEnvironment& job, Deadline deadline) {
   std::vector<Peer> peers(static_cast<size_t>(job.world));
   if (job.world == 1) return peers;
-  net::Doorkeeper doorkeeper(net::listen_on({job.bind_address, 0}), job.rank, job.world, job.token);
+  net::HandshakeListener handshakes(net::listen_on({job.bind_address, 0}), job.rank, job.world, job.token);
   const auto endpoints =
-      rendezvous::meet(job, {job.bind_address, net::local_endpoint(doorkeeper.listener()).port}, deadline);
+      rendezvous::meet(job, {job.bind_address, net::local_endpoint(handshakes.listener()).port}, deadline);
   for (int rank = 0; rank < job.world; ++rank) peers[rank].endpoint = endpoints[rank];
   for (int rank = 0; rank < job.rank; ++rank) peers[rank].socket = dial(job, rank, endpoints[rank], deadline);
-  accept_higher_ranks(job, doorkeeper, peers, deadline);
+  accept_higher_ranks(job, handshakes, peers, deadline);
   for (const Peer& peer : peers) {
     if (peer.socket) net::tune_for_messages(peer.socket);
   }

@@ -1,4 +1,4 @@
-// The embedded default transport: TCP between hosts, one I/O thread a rank.
+// The embedded default transport: TCP between hosts, one I/O thread per rank.
 #pragma once
 
 #include <memory>

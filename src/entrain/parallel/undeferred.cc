@@ -1,0 +1,38 @@
+#include "entrain/parallel/undeferred.h"
+
+#include "entrain/base/error.h"
+#include "entrain/layers/batch_norm.h"
+
+namespace entrain::parallel {
+namespace {
+
+bool keeps_statistics(const layers::Layer& layer) {
+  return layer.module && layers::has_undeferrable_statistics(*layer.module);
+}
+
+}  // namespace
+
+void check_undeferred(const layers::Sequence& sequence, const std::string& remat) {
+  if (remat == "never") return;
+  for (const layers::Layer& layer : sequence.layers) {
+    if (!keeps_statistics(layer)) continue;
+    bad_input("remat is {} and layer {} has a batch norm, whose statistics would move twice; allowed: never",
+              remat, layer.name);
+  }
+}
+
+void check_undeferred(const layers::Sequence& sequence, const strategy::Shape& shape) {
+  check_undeferred(sequence, shape.remat);
+  for (const strategy::Cell& cell : shape.cells) {
+    for (int l = cell.begin; cell.replicas() > 1 && l < cell.end; ++l) {
+      const layers::Layer& layer = sequence.layers[static_cast<size_t>(l)];
+      if (!keeps_statistics(layer)) continue;
+      bad_input(
+          "layer {} ({}) has a batch norm, whose statistics its {} holders would move apart; allowed: one "
+          "rank",
+          l, layer.name, cell.replicas());
+    }
+  }
+}
+
+}  // namespace entrain::parallel

@@ -1,0 +1,64 @@
+#include "entrain/plan/topology.h"
+
+#include <gtest/gtest.h>
+
+#include "entrain/collective/algorithms.h"
+
+namespace entrain::plan {
+namespace {
+
+using strategy::Topology;
+
+std::string chosen(const std::string& cluster, int64_t bytes, Topology topology = Topology::kAuto) {
+  const auto d = cluster::parse(cluster);
+  Topologies topologies(d);
+  return topologies.all_reduce({.topology = topology, .ring_order = {}}, topologies.all_workers(), bytes)
+      ->name;
+}
+
+// Hosts with several ranks sum within first; else small messages take two latencies, large ones even links.
+TEST(Topologies, LeftOpenFollowHostsAndBytes) {
+  EXPECT_EQ(chosen("lab:2x1gbit/ranks=2", 1 << 20), "hierarchical");
+  EXPECT_EQ(chosen("lab:2x1gbit/ranks=2", 8), "hierarchical");
+  for (const char* text : {"lab:2x1gbit", "lab:3x1gbit", "lab:1x1gbit/ranks=4", "lab:1x1gbit"}) {
+    EXPECT_EQ(chosen(text, 64 << 10), "direct") << text;
+    EXPECT_EQ(chosen(text, (64 << 10) + 1), "ring") << text;
+  }
+}
+
+TEST(Topologies, ThatAreAskedForAreTaken) {
+  const char* text = "lab:4x1gbit";
+  EXPECT_EQ(chosen(text, 8, Topology::kRing), "ring");
+  EXPECT_EQ(chosen(text, 8, Topology::kHalvingDoubling), "halving-doubling");
+  EXPECT_EQ(chosen(text, 8, Topology::kTree), "tree");
+  EXPECT_EQ(chosen(text, 8, Topology::kHierarchical), "hierarchical");
+  EXPECT_EQ(chosen(text, 1 << 20, Topology::kReduceScatter), "direct");
+}
+
+TEST(Topologies, RingOrderListsHosts) {
+  const auto d = cluster::parse("lab:3x1gbit/ranks=2");
+  Topologies topologies(d);
+  const auto ring = topologies.all_reduce({.topology = Topology::kRing, .ring_order = {2, 0, 1}},
+                                          topologies.all_workers(), 8);
+  EXPECT_EQ(ring->transfers, collective::ring({4, 5, 0, 1, 2, 3}, 6).transfers);
+  const auto listed =
+      topologies.all_reduce({.topology = Topology::kRing, .ring_order = {}}, topologies.all_workers(), 8);
+  EXPECT_EQ(listed->transfers, collective::ring({0, 1, 2, 3, 4, 5}, 6).transfers);
+}
+
+TEST(Topologies, SumAtTheServersRank) {
+  const auto d = cluster::parse("lab:2x1gbit/ranks=2+1x1gbit/server");
+  Topologies topologies(d);
+  const auto apart =
+      topologies.parameter_server({.destination = d.hosts[2].address}, topologies.all_workers());
+  EXPECT_EQ(apart->transfers, collective::rooted({0, 1, 2, 3}, 4, 5).transfers);
+  const auto among =
+      topologies.parameter_server({.destination = d.hosts[1].address}, topologies.all_workers());
+  EXPECT_EQ(among->transfers, collective::rooted({0, 1, 2, 3}, 2, 5).transfers);
+  const auto proxies = topologies.parameter_server(
+      {.destination = d.hosts[1].address, .local_replication = true}, topologies.all_workers());
+  EXPECT_EQ(proxies->transfers, collective::rooted_by_group({{0, 1}, {2, 3}}, 2, 5).transfers);
+}
+
+}  // namespace
+}  // namespace entrain::plan
