@@ -124,7 +124,7 @@ int run(Command& command) {
 void add_dataset_collect(CLI::App& dataset, Action& action) {
   auto* verb = dataset.add_subcommand("collect", "Measure many strategies of one model on one cluster");
   auto c = std::make_shared<Command>();
-  verb->add_option("--model", c->job.model, "Model of the zoo (see entrain graph --list)")->required();
+  add_model_option(*verb, c->job.model, Models::kZoo)->required();
   verb->add_option("--cluster", c->cluster, "local:4, lab:4x1gbit, cluster.yml")->required();
   verb->add_option("--trials", c->trials,
                    "Strategies of this model and cluster in all, those in the file counted")

@@ -92,7 +92,7 @@ void add_demo(CLI::App& app, Action& action) {
   auto c = std::make_shared<Command>();
   c->compare.model = "vgg16-32";
   verb->add_option("--cluster", c->cluster, "Another cluster")->capture_default_str();
-  verb->add_option("--model", c->compare.model, "Another model of the zoo")->capture_default_str();
+  add_model_option(*verb, c->compare.model, Models::kZoo);
   verb->add_option("--strategy", c->strategies, "Only these builders or files (may be repeated)");
   add_batch_options(*verb, c->compare.batch_size, c->batch,
                     "Examples per rank; few, so that links decide and not cores");

@@ -99,7 +99,7 @@ int run(const Command& command) {
 void add_graph(CLI::App& app, Action& action) {
   auto* verb = app.add_subcommand("graph", "Show G of a model: variables, order, times, FLOPs, data flow");
   auto c = std::make_shared<Command>();
-  verb->add_option("--model", c->model, "Model of the zoo, or a TorchScript file NAME.pt");
+  add_model_option(*verb, c->model, Models::kZooOrScript);
   verb->add_option("--batch-size", c->batch_size, "Examples in the profiled batch")
       ->check(positive())
       ->capture_default_str();

@@ -447,8 +447,7 @@ int run(Command& command) {
 void add_train(CLI::App& app, Action& action) {
   auto* verb = app.add_subcommand("train", "Train a model on a cluster under a strategy");
   auto c = std::make_shared<Command>();
-  verb->add_option("--model", c->train.model,
-                   "Model of the zoo (see entrain graph --list), or a TorchScript file NAME.pt");
+  add_model_option(*verb, c->train.model, Models::kZooOrScript);
   verb->add_option(
       "--cluster", c->cluster,
       "local:4, lab:4x1gbit, cluster.yml, hostfile; without it, the hosts of mpirun, srun or torchrun, else "

@@ -128,6 +128,13 @@ const CLI::Validator& not_negative() {
   return check;
 }
 
+CLI::Option* add_model_option(CLI::App& verb, std::string& model, Models accepted) {
+  const std::string zoo = "Model of the zoo (see entrain graph --list)";
+  auto* option = verb.add_option("--model", model,
+                                 accepted == Models::kZoo ? zoo : zoo + ", or a TorchScript file NAME.pt");
+  return model.empty() ? option : option->capture_default_str();
+}
+
 void add_json_option(CLI::App& verb, bool& wanted) {
   verb.add_flag("--json", wanted, "One JSON document on stdout");
 }

@@ -19,6 +19,10 @@ std::string fields_as_flags(const CLI::App& app, const std::string& message);
 const CLI::Validator& positive();
 const CLI::Validator& not_negative();
 
+// --model. What `model` holds is the default. Returned so that a verb can say more of it.
+enum class Models { kZoo, kZooOrScript };  // script: a TorchScript file
+CLI::Option* add_model_option(CLI::App& verb, std::string& model, Models accepted);
+
 // --json: one document on stdout.
 void add_json_option(CLI::App& verb, bool& wanted);
 

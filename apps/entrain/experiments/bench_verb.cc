@@ -261,7 +261,7 @@ void add_bench(CLI::App& app, Action& action) {
   auto* verb =
       bench->add_subcommand("optimizers", "Communication share and errors of distributed optimizers");
   auto c = std::make_shared<Command>();
-  verb->add_option("--model", c->model, "Model of the zoo")->capture_default_str();
+  add_model_option(*verb, c->model, Models::kZoo);
   verb->add_option("--cluster", c->cluster, "local:4, lab:4x1gbit, ...")->capture_default_str();
   verb->add_option("--rules", c->rules,
                    "RULE or RULE:FLAG=VALUE,...: flags of `entrain train` for this rule only")

@@ -245,7 +245,7 @@ void add_plan(CLI::App& parent, Action& action) {
   auto* verb =
       parent.add_subcommand("plan", "The fewest devices and micro-batches that fit, and the fastest plan");
   auto c = std::make_shared<Command>();
-  verb->add_option("--model", c->costs.model, "Model of the zoo (see entrain graph --list)")->required();
+  add_model_option(*verb, c->costs.model, Models::kZoo)->required();
   verb->add_option("--devices", c->devices, "Devices there are")->required()->check(CLI::Range(1, 4096));
   verb->add_option("--speeds", c->speeds, "Of each device, beside the one the profile is of: 1,1,0.5")
       ->delimiter(',')

@@ -50,8 +50,7 @@ const dataset::Domain& choose_domain(const dataset::Dataset& data, const Subject
 }  // namespace
 
 void add_subject_options(CLI::App& verb, SubjectOptions& options) {
-  auto* model = verb.add_option("--model", options.profile.model,
-                                "Model of the zoo or TorchScript file NAME.pt, profiled here");
+  auto* model = add_model_option(verb, options.profile.model, Models::kZooOrScript);
   verb.add_option("--batch-size", options.profile.batch_size, "Examples per rank in the profiled batch")
       ->check(positive())
       ->needs(model)

@@ -183,9 +183,7 @@ void add_tune(CLI::App& app, Action& action) {
   auto* verb = app.add_subcommand("tune", "Find the fastest strategy for a model on a cluster");
   auto c = std::make_shared<Command>();
   c->out = "tune";
-  verb->add_option("--model", c->job.model,
-                   "Model of the zoo (see entrain graph --list), or a TorchScript file NAME.pt")
-      ->required();
+  add_model_option(*verb, c->job.model, Models::kZooOrScript)->required();
   verb->add_option("--cluster", c->cluster, "local:4, lab:4x1gbit, cluster.yml, hostfile")->required();
   verb->add_option("--trials", c->tune.trials, "Strategies to try; builders and the final round come on top")
       ->check(positive())

@@ -63,7 +63,7 @@ struct Pipelined::Impl {
 
   void take_pipeline() {
     pipeline = pipeline_of(options);
-    parallel::check_undeferred(sequence, options.remat);
+    parallel::check_undeferred(sequence, pipeline.remat);
     const std::vector<int> ranks = context.cluster.worker_ranks();
     const auto place =
         static_cast<int>(std::find(ranks.begin(), ranks.end(), context.rank()) - ranks.begin());

@@ -228,7 +228,8 @@ class Random {
   Shape shape(int layers, std::vector<int> workers, int64_t examples) {
     Shape shape;
     shape.schedule = of<std::string>({"gpipe", "1f1b", "interleaved"});
-    shape.remat = of<std::string>({"never", "except-last", "always"});
+    shape.remat = of<pipeline::Remat>(
+        {pipeline::Remat::kNever, pipeline::Remat::kExceptLast, pipeline::Remat::kAlways});
     std::set<int> cuts = {layers};
     for (int c = below(4); c > 0; --c) cuts.insert(1 + below(layers));
     int begin = 0;

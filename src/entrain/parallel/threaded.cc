@@ -48,7 +48,7 @@ Threaded::Threaded(job::Context& context, torch::nn::Module& module, layers::Seq
       options_(std::move(options)),
       own_(own_examples(context, options_.pipeline, options_.examples)) {
   const strategy::Pipeline& wanted = options_.pipeline;
-  check_undeferred(sequence_, pipeline::remat_name(wanted.remat));
+  check_undeferred(sequence_, wanted.remat);
   balance_ = agree_on_balance(context, wanted, sequence_, examples, own_ / wanted.micro_batches);
   if (options_.device != "cpu") {
     const auto places = gpus_of(context, wanted.devices);

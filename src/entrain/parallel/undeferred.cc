@@ -12,12 +12,12 @@ bool keeps_statistics(const layers::Layer& layer) {
 
 }  // namespace
 
-void check_undeferred(const layers::Sequence& sequence, const std::string& remat) {
-  if (remat == "never") return;
+void check_undeferred(const layers::Sequence& sequence, pipeline::Remat remat) {
+  if (remat == pipeline::Remat::kNever) return;
   for (const layers::Layer& layer : sequence.layers) {
     if (!keeps_statistics(layer)) continue;
     bad_input("remat is {} and layer {} has a batch norm, whose statistics would move twice; allowed: never",
-              remat, layer.name);
+              pipeline::remat_name(remat), layer.name);
   }
 }
 

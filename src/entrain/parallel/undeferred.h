@@ -2,15 +2,14 @@
 // make them other than one process does, it is refused.
 #pragma once
 
-#include <string>
-
 #include "entrain/layers/layer.h"
+#include "entrain/pipeline/plan/remat.h"
 #include "entrain/strategy/shape.h"
 
 namespace entrain::parallel {
 
 // A pass that is computed again would move them twice. Throws InputError naming the layer.
-void check_undeferred(const layers::Sequence& sequence, const std::string& remat);
+void check_undeferred(const layers::Sequence& sequence, pipeline::Remat remat);
 // As above; and each of several holders would move them by its own examples.
 void check_undeferred(const layers::Sequence& sequence, const strategy::Shape& shape);
 

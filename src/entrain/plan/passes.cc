@@ -24,7 +24,7 @@ size_t rank_count(const Shape& shape) { return static_cast<size_t>(shape.ranks()
 // Each cell and replica keeps its last micro-batch with "except-last".
 class Recomputed {
  public:
-  Recomputed(const Shape& shape, const Assignment& assignment) : remat_(pipeline::parse_remat(shape.remat)) {
+  Recomputed(const Shape& shape, const Assignment& assignment) : remat_(shape.remat) {
     for (int c = 0; c < assignment.cells(); ++c) {
       auto& last = last_.emplace_back(shape.cells[static_cast<size_t>(c)].ranks.size());
       const auto& replicas = assignment.replica_of[static_cast<size_t>(c)];

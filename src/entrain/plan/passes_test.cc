@@ -124,7 +124,7 @@ TEST(Passes, OfAnyShapeRunEveryPassOnceWhereItsReplicaIsAndNeverDeadlock) {
   for (int trial = 0; trial < 300; ++trial) {
     Shape shape;
     shape.schedule = std::vector<std::string>{"gpipe", "1f1b", "interleaved"}[size_t(pick(3))];
-    shape.remat = std::vector<std::string>{"never", "except-last", "always"}[size_t(pick(3))];
+    shape.remat = static_cast<pipeline::Remat>(pick(3));
     for (int c = 0, cells = 1 + pick(4); c < cells; ++c) {
       Cell cell{c, c + 1, {}};
       while (cell.ranks.empty()) {
@@ -150,8 +150,9 @@ TEST(Passes, OfAnyShapeRunEveryPassOnceWhereItsReplicaIsAndNeverDeadlock) {
         ++count;
         const auto [kind, cell, m] = pass.work;
         ASSERT_EQ(assignment.rank_of[size_t(cell)][size_t(m)], static_cast<int>(rank));
-        const bool kept = shape.remat == "never" ||
-                          (shape.remat == "except-last" && last_forward[{cell, static_cast<int>(rank)}] == m);
+        const bool kept =
+            shape.remat == pipeline::Remat::kNever || (shape.remat == pipeline::Remat::kExceptLast &&
+                                                       last_forward[{cell, static_cast<int>(rank)}] == m);
         ASSERT_EQ(pass.recompute, !kept);
       }
     }

@@ -90,7 +90,7 @@ std::vector<int> Shape::holders_of(int layer) const {
 }
 
 Shape data_parallel(int layers, std::vector<int> ranks) {
-  return {{{0, layers, std::move(ranks)}}, 0, "1f1b", "never"};
+  return {{{0, layers, std::move(ranks)}}, 0, "1f1b", pipeline::Remat::kNever};
 }
 
 Shape shape_of(const Pipeline& pipeline, const std::vector<int>& balance, const std::vector<int>& ranks) {
@@ -100,10 +100,7 @@ Shape shape_of(const Pipeline& pipeline, const std::vector<int>& balance, const 
               devices, ranks.size(), devices);
   }
   const size_t replicas = ranks.size() / devices;
-  Shape shape{{},
-              pipeline.micro_batches * static_cast<int>(replicas),
-              pipeline.schedule,
-              pipeline::remat_name(pipeline.remat)};
+  Shape shape{{}, pipeline.micro_batches * static_cast<int>(replicas), pipeline.schedule, pipeline.remat};
   int begin = 0;
   for (size_t c = 0; c < balance.size(); ++c) {
     Cell cell{begin, begin + balance[c], {}};
@@ -116,7 +113,6 @@ Shape shape_of(const Pipeline& pipeline, const std::vector<int>& balance, const 
 
 void validate(const Shape& shape) {
   check_name("schedule", shape.schedule, pipeline::schedule_names());
-  check_name("remat", shape.remat, pipeline::remat_names());
   if (shape.micro_batches < 0) {
     bad_input("shape: micro_batches is {}, allowed: 1 or more, or 0 for one per replica",
               shape.micro_batches);

@@ -30,10 +30,10 @@ struct Cell {
 };
 
 struct Shape {
-  std::vector<Cell> cells;            // they cover all layers in order
-  int micro_batches = 0;              // M, per update; 0: one for each replica of the cell that has most
-  std::string schedule = "1f1b";      // gpipe or 1f1b; interleaved where ranks hold several cells
-  std::string remat = "except-last";  // never, except-last, always
+  std::vector<Cell> cells;        // they cover all layers in order
+  int micro_batches = 0;          // M, per update; 0: one for each replica of the cell that has most
+  std::string schedule = "1f1b";  // gpipe or 1f1b; interleaved where ranks hold several cells
+  pipeline::Remat remat = pipeline::Remat::kExceptLast;
   friend bool operator==(const Shape&, const Shape&) = default;
 
   int layers() const { return cells.empty() ? 0 : cells.back().end; }

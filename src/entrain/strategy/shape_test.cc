@@ -120,9 +120,8 @@ TEST(Shape, RefusesMicroBatchesThatLeaveAReplicaWithoutOne) {
   EXPECT_THAT(error_after([](Shape& s) { s.micro_batches = -1; }), HasSubstr("micro_batches is -1"));
 }
 
-TEST(Shape, RefusesNamesThatNobodyKnows) {
+TEST(Shape, RefusesASchedulesNameThatNobodyKnows) {
   EXPECT_THAT(error_after([](Shape& s) { s.schedule = "zero"; }), HasSubstr("gpipe, 1f1b, interleaved"));
-  EXPECT_THAT(error_after([](Shape& s) { s.remat = "some"; }), HasSubstr("never, except-last, always"));
 }
 
 TEST(Shape, MustFitModelClusterAndExamples) {

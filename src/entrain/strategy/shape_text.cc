@@ -69,7 +69,7 @@ void read_setting(Shape& shape, std::string_view part) {
   } else if (name == "schedule") {
     shape.schedule = value;
   } else if (name == "remat") {
-    shape.remat = value;
+    shape.remat = pipeline::parse_remat(std::string(value));
   } else {
     refuse_shape(part);
   }
@@ -124,7 +124,7 @@ std::string to_text(const Shape& shape) {
   const Shape plain;
   if (shape.micro_batches != plain.micro_batches) text += fmt::format(" m={}", shape.micro_batches);
   if (shape.schedule != plain.schedule) text += " schedule=" + shape.schedule;
-  if (shape.remat != plain.remat) text += " remat=" + shape.remat;
+  if (shape.remat != plain.remat) text += " remat=" + pipeline::remat_name(shape.remat);
   return text;
 }
 

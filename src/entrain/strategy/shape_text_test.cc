@@ -40,7 +40,7 @@ TEST(ShapeText, SettingsAreNamed) {
   const Shape shape = parse_shape("@0 m=4 schedule=gpipe remat=always", kLayers);
   EXPECT_EQ(shape.micro_batches, 4);
   EXPECT_EQ(shape.schedule, "gpipe");
-  EXPECT_EQ(shape.remat, "always");
+  EXPECT_EQ(shape.remat, pipeline::Remat::kAlways);
 }
 
 TEST(ShapeText, WhatIsWrittenIsReadBack) {
@@ -61,6 +61,8 @@ TEST(ShapeText, RefusesWhatCannotBeReadByNamingThePart) {
 TEST(ShapeText, RefusesAShapeThatCannotBe) {
   EXPECT_THAT(error_of("0-7@0 9-15@1"), HasSubstr("begins at layer 9"));
   EXPECT_THAT(error_of(""), HasSubstr("no cells"));
+  EXPECT_THAT(error_of("@0 remat=some"),
+              AllOf(HasSubstr("remat is 'some'"), HasSubstr("allowed: never, except-last, always")));
 }
 
 }  // namespace

@@ -183,7 +183,7 @@ Shape read_shape(const pb::Shape& stored) {
   }
   if (stored.has_micro_batches()) shape.micro_batches = stored.micro_batches();
   if (stored.has_schedule()) shape.schedule = stored.schedule();
-  if (stored.has_remat()) shape.remat = stored.remat();
+  if (stored.has_remat()) shape.remat = pipeline::parse_remat(stored.remat());
   validate(shape);
   return shape;
 }
@@ -256,7 +256,7 @@ void write_shape(const Shape& shape, pb::Shape& stored) {
   }
   stored.set_micro_batches(shape.micro_batches);
   stored.set_schedule(shape.schedule);
-  stored.set_remat(shape.remat);
+  stored.set_remat(pipeline::remat_name(shape.remat));
 }
 
 pb::Strategy to_proto(const Strategy& strategy) {

@@ -34,7 +34,7 @@ TEST(Pipeline, AnUnknownRematIsRefusedWhereItsNameIsRead) {
     parse_remat("some");
     FAIL() << "accepted";
   } catch (const InputError& e) {
-    EXPECT_STREQ(e.what(), "pipeline: remat is 'some', allowed: never, except-last, always");
+    EXPECT_STREQ(e.what(), "remat is 'some', allowed: never, except-last, always");
   }
   for (const std::string& name : remat_names()) EXPECT_EQ(remat_name(parse_remat(name)), name);
 }

@@ -14,7 +14,7 @@ Remat parse_remat(const std::string& name) {
   for (const Remat remat : {Remat::kNever, Remat::kExceptLast, Remat::kAlways}) {
     if (name == remat_name(remat)) return remat;
   }
-  bad_input("pipeline: remat is '{}', allowed: {}", name, fmt::join(remat_names(), ", "));
+  bad_input("remat is '{}', allowed: {}", name, fmt::join(remat_names(), ", "));
 }
 
 bool recomputes(Remat remat, int micro_batch, int micro_batches) {
