@@ -97,7 +97,7 @@ void Shaped::build() {
   const int rank = context_.rank();
   const strategy::Shape& shape = options_.shape;
   held_ = holdings_under(shape, parts_, context_.cluster.worker_ranks());
-  if (rank != 0) keep_only_held(rank, parts_, held_);
+  if (rank != 0 && !options_.rehearsal) keep_only_held(rank, parts_, held_);
   assignment_ = plan::assign(shape, options_.examples);
   std::vector<int> balance;
   for (const strategy::Cell& cell : shape.cells) balance.push_back(cell.end - cell.begin);
@@ -185,18 +185,33 @@ void Shaped::settle_strategy() {
   engine_.set_plan(plan::make_plan(strategy_, graph_, context_.cluster), graph_, std::move(own));
 }
 
-int64_t Shaped::reshape(const strategy::Shape& shape) {
+int64_t Shaped::take_shape(const strategy::Shape& shape) {
   strategy::validate(shape, static_cast<int>(sequence_.layers.size()), context_.cluster, options_.examples);
   check_undeferred(sequence_, shape);
   engine_.serve();  // what others still ask of this rank is of the old plan
   const Holdings wanted = holdings_under(shape, parts_, context_.cluster.worker_ranks());
-  const int64_t bytes = move_parts(context_, module_, *optimizer_, parts_, held_, wanted);
+  const int64_t bytes =
+      options_.rehearsal ? 0 : move_parts(context_, module_, *optimizer_, parts_, held_, wanted);
   options_.shape = shape;
   build();
+  return bytes;
+}
+
+int64_t Shaped::reshape(const strategy::Shape& shape) {
+  const int64_t bytes = take_shape(shape);
   if (settled_) {
     job::give_order(context_, job::To::kServers, {job::Order::Kind::kSwitch, handle_});
     settle_strategy();
   }
+  return bytes;
+}
+
+int64_t Shaped::switch_strategy(const strategy::Strategy& strategy) {
+  if (!settled_ || !strategy.shape) fail("switch_strategy before the first step, or without a shape");
+  const int64_t bytes = take_shape(*strategy.shape);
+  strategy_ = strategy;
+  job::give_order(context_, job::To::kServers, {job::Order::Kind::kSwitch, handle_});
+  settle_strategy();
   return bytes;
 }
 

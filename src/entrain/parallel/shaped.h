@@ -36,6 +36,8 @@ struct ShapedOptions {
   uint64_t seed = 0;                         // of dropout, and of builders that draw
   double clip_norm = 0;                      // of all gradients together; 0: as they are
   double slowdown = 0;                       // of this rank's passes, to rehearse a slower host (worker.h)
+  bool rehearsal =
+      false;  // values do not matter: every rank keeps the whole model, and reshape() moves nothing
 };
 
 // One per rank that trains, whether it holds a layer or not.
@@ -47,7 +49,7 @@ class Shaped final : public CellTraining {
   ~Shaped() override;
 
   // `steps`: done already. `optimizer` is of the module's parameters; its state may have been loaded. From
-  // now on, ranks other than 0 have only the memory of their own layers.
+  // now on, ranks other than 0 have only the memory of their own layers, unless this is a rehearsal.
   void use(torch::optim::Optimizer& optimizer, int64_t steps);
 
   double run(const Examples& examples) override;
@@ -60,6 +62,9 @@ class Shaped final : public CellTraining {
   // Collective, between two steps: the layers move to their new holders, and training goes on as if the shape
   // had always been this one. Returns the bytes that this rank was sent.
   int64_t reshape(const strategy::Shape& shape);
+  // The same, with another strategy for the variables that several ranks hold. Its shape counts on every
+  // rank, all else is rank 0's. Requires: one step was made.
+  int64_t switch_strategy(const strategy::Strategy& strategy);
 
   const strategy::Shape& shape() const { return options_.shape; }
   const plan::Assignment& assignment() const { return assignment_; }
@@ -71,6 +76,7 @@ class Shaped final : public CellTraining {
   void build();
   void settle();
   void settle_strategy();
+  int64_t take_shape(const strategy::Shape& shape);
   bool holds(size_t v) const { return passes_of_[v] > 0; }
 
   pipeline::MicroBatches cut(const Examples& examples) const;

@@ -12,6 +12,7 @@ namespace {
 
 using pipeline::Kind;
 using pipeline::Pass;
+using pipeline::Remat;
 using pipeline::Work;
 using strategy::Cell;
 using strategy::Shape;
@@ -21,22 +22,22 @@ std::string picture(const Shape& shape, int64_t examples = 64) {
 }
 
 TEST(Passes, DataParallelRanksRunTheirOwnMicroBatches) {
-  EXPECT_EQ(picture({{{0, 4, {0, 1}}}, 4, "1f1b", "never"}),
+  EXPECT_EQ(picture({{{0, 4, {0, 1}}}, 4, "1f1b", Remat::kNever}),
             "rank 0 | F0/0 B0/0 F2/0 B2/0\n"
             "rank 1 | F1/0 B1/0 F3/0 B3/0\n");
 }
 
 TEST(Passes, OfAPipelineAreThoseOfItsSchedule) {
-  EXPECT_EQ(picture({{{0, 2, {0}}, {2, 4, {1}}}, 3, "gpipe", "except-last"}),
+  EXPECT_EQ(picture({{{0, 2, {0}}, {2, 4, {1}}}, 3, "gpipe", Remat::kExceptLast}),
             "rank 0 | F0/0 F1/0 F2/0 B2/0 R1/0 R0/0\n"
             "rank 1 | F0/1 F1/1 F2/1 B2/1 R1/1 R0/1\n");
-  EXPECT_EQ(picture({{{0, 2, {1}}, {2, 4, {0}}}, 3, "1f1b", "never"}),
+  EXPECT_EQ(picture({{{0, 2, {1}}, {2, 4, {0}}}, 3, "1f1b", Remat::kNever}),
             "rank 0 | F0/1 B0/1 F1/1 B1/1 F2/1 B2/1\n"
             "rank 1 | F0/0 F1/0 B0/0 F2/0 B1/0 B2/0\n");
 }
 
 TEST(Passes, RowsOfAPipelineRunApart) {
-  EXPECT_EQ(picture({{{0, 2, {0, 2}}, {2, 4, {1, 3}}}, 4, "1f1b", "always"}),
+  EXPECT_EQ(picture({{{0, 2, {0, 2}}, {2, 4, {1, 3}}}, 4, "1f1b", Remat::kAlways}),
             "rank 0 | F0/0 F2/0 R0/0 R2/0\n"
             "rank 1 | F0/1 R0/1 F2/1 R2/1\n"
             "rank 2 | F1/0 F3/0 R1/0 R3/0\n"
@@ -44,14 +45,14 @@ TEST(Passes, RowsOfAPipelineRunApart) {
 }
 
 TEST(Passes, AnInterleavedScheduleKeepsItsPattern) {
-  EXPECT_EQ(picture({{{0, 1, {0}}, {1, 2, {1}}, {2, 3, {0}}, {3, 4, {1}}}, 2, "interleaved", "never"}),
+  EXPECT_EQ(picture({{{0, 1, {0}}, {1, 2, {1}}, {2, 3, {0}}, {3, 4, {1}}}, 2, "interleaved", Remat::kNever}),
             "rank 0 | F0/0 F1/0 F0/2 F1/2 B0/2 B1/2 B0/0 B1/0\n"
             "rank 1 | F0/1 F1/1 F0/3 B0/3 F1/3 B1/3 B0/1 B1/1\n");
 }
 
 TEST(Passes, RanksOfAWideCellFeedANarrowOne) {
   // "2-1": rank 2 takes what either sends, and goes back as soon as it can.
-  EXPECT_EQ(picture({{{0, 1, {0, 1}}, {1, 2, {2}}}, 4, "1f1b", "never"}),
+  EXPECT_EQ(picture({{{0, 1, {0, 1}}, {1, 2, {2}}}, 4, "1f1b", Remat::kNever}),
             "rank 0 | F0/0 F2/0 B0/0 B2/0\n"
             "rank 1 | F1/0 F3/0 B1/0 B3/0\n"
             "rank 2 | F0/1 B0/1 F1/1 B1/1 F2/1 B2/1 F3/1 B3/1\n");
@@ -60,16 +61,16 @@ TEST(Passes, RanksOfAWideCellFeedANarrowOne) {
 TEST(Passes, AnInterleavedScheduleKeepsItsPatternOverManyMicroBatches) {
   // Forwards and backwards alternate, two micro-batches per cell: a scheduler that takes backwards first
   // would run F3/0 after F2/0 and B1/0 after B0/0.
-  EXPECT_EQ(picture({{{0, 1, {0}}, {1, 2, {1}}, {2, 3, {0}}, {3, 4, {1}}}, 4, "interleaved", "never"}),
+  EXPECT_EQ(picture({{{0, 1, {0}}, {1, 2, {1}}, {2, 3, {0}}, {3, 4, {1}}}, 4, "interleaved", Remat::kNever}),
             "rank 0 | F0/0 F1/0 F0/2 F1/2 F2/0 B0/2 F3/0 B1/2 F2/2 B0/0 F3/2 B1/0 B2/2 B3/2 B2/0 B3/0\n"
             "rank 1 | F0/1 F1/1 F0/3 B0/3 F1/3 B1/3 F2/1 B0/1 F3/1 B1/1 F2/3 B2/3 F3/3 B3/3 B2/1 B3/1\n");
-  EXPECT_EQ(picture({{{0, 1, {0}}, {1, 2, {0}}}, 3, "interleaved", "never"}),
+  EXPECT_EQ(picture({{{0, 1, {0}}, {1, 2, {0}}}, 3, "interleaved", Remat::kNever}),
             "rank 0 | F0/0 F0/1 B0/1 F1/0 B0/0 F1/1 B1/1 F2/0 B1/0 F2/1 B2/1 B2/0\n");
 }
 
 TEST(Passes, ARowThatDoesNotRepeatIsScheduledBySlots) {
   // Cells 0 and 2 share rank 0, but cell 3 is on rank 2 and not on rank 1: no pattern fits.
-  EXPECT_EQ(picture({{{0, 1, {0}}, {1, 2, {1}}, {2, 3, {0}}, {3, 4, {2}}}, 2, "interleaved", "never"}),
+  EXPECT_EQ(picture({{{0, 1, {0}}, {1, 2, {1}}, {2, 3, {0}}, {3, 4, {2}}}, 2, "interleaved", Remat::kNever}),
             "rank 0 | F0/0 F1/0 F0/2 F1/2 B0/2 B1/2 B0/0 B1/0\n"
             "rank 1 | F0/1 F1/1 B0/1 B1/1\n"
             "rank 2 | F0/3 B0/3 F1/3 B1/3\n");
@@ -81,11 +82,11 @@ TEST(Passes, ARankThatFeedsTwoHoldsAsManyMicroBatchesAsThereAreReplicasBehindIt)
   //   rank 1    F0[B0  F2[B2
   //   rank 2       F1[B1
   const std::vector<Cell> cells{{0, 1, {0}}, {1, 2, {1, 2}}};
-  EXPECT_EQ(picture({cells, 6, "1f1b", "never"}),
+  EXPECT_EQ(picture({cells, 6, "1f1b", Remat::kNever}),
             "rank 0 | F0/0 F1/0 F2/0 B0/0 B1/0 B2/0 F3/0 F4/0 F5/0 B3/0 B4/0 B5/0\n"
             "rank 1 | F0/1 B0/1 F2/1 B2/1 F4/1 B4/1\n"
             "rank 2 | F1/1 B1/1 F3/1 B3/1 F5/1 B5/1\n");
-  EXPECT_EQ(picture({cells, 4, "gpipe", "never"}),
+  EXPECT_EQ(picture({cells, 4, "gpipe", Remat::kNever}),
             "rank 0 | F0/0 F1/0 F2/0 F3/0 B2/0 B3/0 B1/0 B0/0\n"
             "rank 1 | F0/1 F2/1 B2/1 B0/1\n"
             "rank 2 | F1/1 F3/1 B3/1 B1/1\n");
@@ -150,9 +151,8 @@ TEST(Passes, OfAnyShapeRunEveryPassOnceWhereItsReplicaIsAndNeverDeadlock) {
         ++count;
         const auto [kind, cell, m] = pass.work;
         ASSERT_EQ(assignment.rank_of[size_t(cell)][size_t(m)], static_cast<int>(rank));
-        const bool kept =
-            shape.remat == pipeline::Remat::kNever || (shape.remat == pipeline::Remat::kExceptLast &&
-                                                       last_forward[{cell, static_cast<int>(rank)}] == m);
+        const bool kept = shape.remat == Remat::kNever || (shape.remat == Remat::kExceptLast &&
+                                                           last_forward[{cell, static_cast<int>(rank)}] == m);
         ASSERT_EQ(pass.recompute, !kept);
       }
     }
@@ -162,7 +162,7 @@ TEST(Passes, OfAnyShapeRunEveryPassOnceWhereItsReplicaIsAndNeverDeadlock) {
 }
 
 TEST(Passes, AReplicaOfOneForwardOneBackwardHoldsNoMoreThanThePipelineNeeds) {
-  const Shape shape{{{0, 1, {0, 1, 2}}, {1, 2, {3}}}, 12, "1f1b", "never"};
+  const Shape shape{{{0, 1, {0, 1, 2}}, {1, 2, {3}}}, 12, "1f1b", Remat::kNever};
   const auto passes = make_passes(shape, assign(shape, 12));
   for (size_t rank = 0; rank < passes.size(); ++rank) {
     int in_flight = 0, most = 0;

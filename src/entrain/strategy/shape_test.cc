@@ -15,7 +15,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // PipeDream's "15-1" on four ranks.
-const Shape kThreeOne{{{0, 13, {0, 1, 2, 3}, {.1, .3, .3, .3}}, {13, 16, {0}}}, 10, "1f1b", "never"};
+const Shape kThreeOne{
+    {{0, 13, {0, 1, 2, 3}, {.1, .3, .3, .3}}, {13, 16, {0}}}, 10, "1f1b", pipeline::Remat::kNever};
 
 std::string error_of(const std::function<void()>& check) {
   try {
@@ -60,7 +61,7 @@ TEST(Shape, APipelineBecomesAReplicaPerKRanksWithMicroBatchesForEach) {
   const Pipeline pipeline{
       .devices = 2, .micro_batches = 4, .schedule = "gpipe", .remat = pipeline::Remat::kAlways};
   EXPECT_EQ(shape_of(pipeline, {5, 3}, {0, 1, 2, 3}),
-            (Shape{{{0, 5, {0, 2}}, {5, 8, {1, 3}}}, 8, "gpipe", "always"}));
+            (Shape{{{0, 5, {0, 2}}, {5, 8, {1, 3}}}, 8, "gpipe", pipeline::Remat::kAlways}));
 }
 
 TEST(Shape, AnInterleavedPipelineDealsItsCellsOut) {

@@ -57,7 +57,8 @@ TEST(Stored, RoundTripsEveryTopology) {
 // a tag is (number << 3) | type, type 0 varint, 2 length-delimited.
 TEST(Stored, RoundTripsShapes) {
   Strategy strategy = every_field();
-  strategy.shape = Shape{{{0, 13, {0, 1, 2}, {.2, .4, .4}}, {13, 16, {2}}}, 10, "gpipe", "never"};
+  strategy.shape =
+      Shape{{{0, 13, {0, 1, 2}, {.2, .4, .4}}, {13, 16, {2}}}, 10, "gpipe", pipeline::Remat::kNever};
   EXPECT_EQ(from_json(to_json(strategy)), strategy);
   EXPECT_EQ(from_binary(to_binary(strategy)), strategy);
   EXPECT_THAT(to_json(strategy), HasSubstr("\"shares\""));

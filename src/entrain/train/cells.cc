@@ -22,6 +22,7 @@
 #include "entrain/optim/base.h"
 #include "entrain/parallel/pipeline_balance.h"
 #include "entrain/parallel/shaped.h"
+#include "entrain/parallel/slowdown.h"
 #include "entrain/parallel/threaded.h"
 #include "entrain/parallel/undeferred.h"
 #include "entrain/strategy/shape_text.h"
@@ -57,13 +58,6 @@ strategy::Shape shape_of_job(job::Context& context, const TrainOptions& options,
                             ranks);
 }
 
-// A host of an emulated cluster computes as slowly as it is said to; hosts of a real one are what they are.
-double slowdown_of(const job::Context& context, const TrainOptions& options) {
-  if (context.cluster.kind != cluster::Kind::kLab || options.replay) return 0;
-  const auto host = static_cast<size_t>(context.cluster.host_of(context.rank()));
-  return std::max(0.0, 1 / context.cluster.hosts[host].speed - 1);
-}
-
 class CellsRun final : public Run {
  public:
   CellsRun(job::Context& context, const TrainOptions& options);
@@ -83,7 +77,6 @@ class CellsRun final : public Run {
   void make_optimizer();
   void reshape(int64_t step, const strategy::Shape& shape);
   void take_shape(const strategy::Shape& shape);
-  void expect_passes(const plan::Assignment& assignment);
   void take_times(parallel::CellTraining::Passes passes, double wall);
   void summarise(TrainReport& report);
 
@@ -146,19 +139,6 @@ CellsRun::CellsRun(job::Context& context, const TrainOptions& options)
   warmup_ = warmup_steps(steps_left(first_step(), options.steps));
 }
 
-// A replayed model makes gradients in a step's last pass through a layer.
-void CellsRun::expect_passes(const plan::Assignment& assignment) {
-  auto* replayed = dynamic_cast<trials::ReplayedModel*>(model_.get());
-  if (replayed == nullptr) return;
-  std::vector<int> by_layer;
-  for (size_t c = 0; c < shape_->cells.size(); ++c) {
-    const auto& ranks = assignment.rank_of[c];
-    const auto own = static_cast<int>(std::count(ranks.begin(), ranks.end(), context_.rank()));
-    by_layer.resize(static_cast<size_t>(shape_->cells[c].end), own);
-  }
-  replayed->expect_passes(std::move(by_layer));
-}
-
 parallel::Examples CellsRun::examples_of(int64_t step) {
   return [this, step](int64_t begin, int64_t count) {
     const auto start = Clock::now();
@@ -180,14 +160,14 @@ void CellsRun::cut_for_ranks(const layers::Sequence& sequence) {
     parallel::check_undeferred(sequence, later);
     if (step <= first_step()) shape = later;  // the job that goes on here had come to it
   }
-  auto shaped = std::make_unique<parallel::Shaped>(
-      context_, *model_, sequence,
-      parallel::ShapedOptions{.shape = shape,
-                              .strategy = options_.strategy,
-                              .examples = examples,
-                              .seed = options_.seed,
-                              .clip_norm = settings_.clip_norm,
-                              .slowdown = slowdown_of(context_, options_)});
+  const double slowdown = options_.replay ? 0 : parallel::slowdown_of(context_.cluster, context_.rank());
+  auto shaped = std::make_unique<parallel::Shaped>(context_, *model_, sequence,
+                                                   parallel::ShapedOptions{.shape = shape,
+                                                                           .strategy = options_.strategy,
+                                                                           .examples = examples,
+                                                                           .seed = options_.seed,
+                                                                           .clip_norm = settings_.clip_norm,
+                                                                           .slowdown = slowdown});
   take_shape(shape);
   shaped->use(*optimizer_, first_step());
   times_.resize(1);
@@ -243,7 +223,10 @@ void CellsRun::reshape(int64_t step, const strategy::Shape& shape) {
 
 void CellsRun::take_shape(const strategy::Shape& shape) {
   shape_ = shape;
-  expect_passes(plan::assign(shape, examples_per_update(options_, context_.workers())));
+  if (auto* replayed = dynamic_cast<trials::ReplayedModel*>(model_.get())) {
+    replayed->expect(shape, plan::assign(shape, examples_per_update(options_, context_.workers())),
+                     context_.rank());
+  }
   balance_.clear();
   for (const strategy::Cell& cell : shape.cells) balance_.push_back(cell.end - cell.begin);
 }

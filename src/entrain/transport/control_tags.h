@@ -33,6 +33,7 @@ enum Control : Tag {
   kCellOutline,  // of a cell's state that comes to rank 0
   kSummary,      // what every rank measured
   kTuned,        // what a tune has found
+  kTrialShape,   // of the trial that comes next
   // Probing the links.
   kProbePing,
   kProbeBulk,

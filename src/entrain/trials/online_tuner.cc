@@ -35,7 +35,7 @@ std::optional<strategy::Strategy> OnlineTuner::observe(const StepSeen& step,
       {
         dataset::Trial trial = tuner::trial_of(*task_, {samples_, dataset::Status::kOk, ""});
         if (log_) log_->append(domain_->name, trial);
-        tuner_->report(std::move(trial));
+        tuner_->report(trial);
       }
       think();
       return next_task();

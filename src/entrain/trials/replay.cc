@@ -70,8 +70,7 @@ Replay::Replay(job::Context& context, const graph::Graph& profile, const strateg
 
 Replay::~Replay() {
   try {
-    while (step_ > 0 && engine_.take_any() >= 0) {
-    }
+    pause();
     job::give_order(context_, job::To::kServers, {job::Order::Kind::kCloseHandle, handle_});
   } catch (const std::exception&) {
     // Whoever called step() has seen this error.
@@ -87,10 +86,14 @@ void Replay::settle(const strategy::Strategy& strategy) {
 
 void Replay::switch_strategy(const strategy::Strategy& strategy) {
   if (context_.rank() == 0) strategy::validate(strategy, graph_, context_.cluster);
-  while (step_ > 0 && engine_.take_any() >= 0) {
-  }
+  pause();
   job::give_order(context_, job::To::kServers, {job::Order::Kind::kSwitch, handle_});
   settle(strategy);
+}
+
+void Replay::pause() {
+  while (step_ > 0 && engine_.take_any() >= 0) {
+  }
 }
 
 // Sleeps to a point in time, not for a time: lateness does not add up.

@@ -29,6 +29,7 @@ class Replay final : public Stepper {
 
   void step() override;
   void switch_strategy(const strategy::Strategy& strategy) override;
+  void pause() override;
   graph::Graph graph() const override { return graph_; }
 
  private:

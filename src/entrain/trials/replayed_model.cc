@@ -150,12 +150,18 @@ ReplayedModel::ReplayedModel(graph::Graph profile, double speed)
     add_parameter(*this, variable.name, variables_.back());
     variables_.back() = named_parameters()[variable.name];
   }
-  expect_passes(std::vector<int>(profile_.layers.size(), 1));
+  passes_->expected = passes_->left = std::vector<int>(profile_.layers.size(), 1);
 }
 
-void ReplayedModel::expect_passes(std::vector<int> by_layer) {
-  passes_->expected = std::move(by_layer);
-  passes_->left = passes_->expected;
+void ReplayedModel::expect(const strategy::Shape& shape, const plan::Assignment& assignment, int rank) {
+  auto& expected = passes_->expected;
+  expected.clear();
+  for (size_t c = 0; c < shape.cells.size(); ++c) {
+    const auto& ranks = assignment.rank_of[c];
+    const auto own = static_cast<int>(std::count(ranks.begin(), ranks.end(), rank));
+    expected.resize(static_cast<size_t>(shape.cells[c].end), own);
+  }
+  passes_->left = expected;
 }
 
 layers::Sequence ReplayedModel::sequence() {

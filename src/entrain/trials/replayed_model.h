@@ -7,6 +7,7 @@
 
 #include "entrain/graph/graph.h"
 #include "entrain/models/model.h"
+#include "entrain/plan/assignment.h"
 
 namespace entrain::trials {
 
@@ -18,8 +19,8 @@ class ReplayedModel final : public models::Model {
   // profile whose layers have no times.
   ReplayedModel(graph::Graph profile, double speed);
 
-  // Backwards of a step that go through each layer on this rank. 1 unless told.
-  void expect_passes(std::vector<int> by_layer);
+  // From now on this rank runs its passes of that shape; until told, one backward per step and layer.
+  void expect(const strategy::Shape& shape, const plan::Assignment& assignment, int rank);
 
   torch::Tensor loss(const models::Batch& batch) override;
   layers::Sequence sequence() override;

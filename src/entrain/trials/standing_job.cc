@@ -1,66 +1,22 @@
 #include "entrain/trials/standing_job.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <optional>
 
 #include "entrain/base/error.h"
 #include "entrain/base/quantile.h"
 #include "entrain/job/control.h"
-#include "entrain/models/registry.h"
-#include "entrain/parallel/distributed.h"
 #include "entrain/parallel/server.h"
-#include "entrain/strategy/builders/registry.h"
+#include "entrain/strategy/shape_text.h"
 #include "entrain/strategy/validate.h"
-#include "entrain/trials/replay.h"
+#include "entrain/transport/control_tags.h"
 
 namespace entrain::trials {
 namespace {
 
+constexpr int64_t kInAShape = 1;    // of kSwitch: the strategy has a shape, and its text follows
 constexpr int64_t kFirstSteps = 6;  // allocators and caches settle, then times are taken
-
-// A model of the zoo on one synthetic batch.
-class ModelStepper final : public Stepper {
- public:
-  ModelStepper(job::Context& context, const StandingOptions& options)
-      : model_(models::make_model(options.model, options.seed)),
-        // Thousands of steps on one batch must not end in NaN or denormals, which compute at another speed.
-        optimizer_(model_->parameters(), torch::optim::SGDOptions(1e-7)),
-        distributed_(context, *model_, optimizer_, {"allreduce", options.seed, true}),
-        name_(options.model),
-        batch_size_(options.batch_size) {
-    auto generator = at::detail::createCPUGenerator(options.seed + static_cast<uint64_t>(context.rank()));
-    batch_ = model_->synthetic(options.batch_size, generator);
-  }
-
-  void step() override { distributed_.step(model_->loss(batch_)); }
-  void switch_strategy(const strategy::Strategy& s) override { distributed_.switch_strategy(s); }
-  graph::Graph graph() const override {
-    graph::Graph g = distributed_.profiled_graph();
-    g.model = name_;
-    g.batch_size = batch_size_;
-    return g;
-  }
-
- private:
-  std::shared_ptr<models::Model> model_;
-  torch::optim::SGD optimizer_;
-  parallel::Distributed distributed_;
-  std::string name_;
-  int64_t batch_size_;
-  models::Batch batch_;
-};
-
-std::unique_ptr<Stepper> make_stepper(job::Context& context, const StandingOptions& options) {
-  const auto found = profile_to_replay(options.compute);
-  if (!found) return std::make_unique<ModelStepper>(context, options);
-  const graph::Graph& profile = *found;
-  return std::make_unique<Replay>(
-      context, profile, strategy::build("allreduce", profile, context.cluster, options.seed), options.seed);
-}
 
 // Steps that are not steady: so many, and for so long, for steps of milliseconds are noisy, and cheap.
 constexpr int64_t kUnsteadySteps = 9;
@@ -72,8 +28,6 @@ bool is_steady(const std::vector<double>& seconds, double steady) {
 }
 
 }  // namespace
-
-void check_compute(const std::string& compute) { profile_to_replay(compute); }
 
 StandingJob::StandingJob(job::Context& context, const StandingOptions& options)
     : StandingJob(context, context.trains() ? make_stepper(context, options) : nullptr) {}
@@ -113,7 +67,7 @@ void StandingJob::follow() {
         run(order.number);
         break;
       case job::Order::Kind::kSwitch:
-        stepper_->switch_strategy({});
+        stepper_->switch_strategy(order.number == kInAShape ? with_shape_of({}) : strategy::Strategy{});
         break;
       case job::Order::Kind::kEndTrials:
         stepper_.reset();
@@ -124,12 +78,30 @@ void StandingJob::follow() {
   }
 }
 
+// Every rank must know the shape that it takes; all else of a strategy, rank 0 tells those whom it concerns.
+strategy::Strategy StandingJob::with_shape_of(const strategy::Strategy& strategy) {
+  strategy::Strategy all = strategy;
+  const std::string own = strategy.shape ? strategy::to_text(*strategy.shape) : "";
+  const std::string text = job::tell_workers(context_, own, transport::tags::kTrialShape,
+                                             Deadline::after(context_.job.timeout_s), "the trial's shape");
+  all.shape = strategy::parse_shape(text, static_cast<int>(graph_.layers.size()));
+  return all;
+}
+
+void StandingJob::switch_to(const strategy::Strategy& strategy) {
+  job::give_order(context_, job::To::kWorkers, {job::Order::Kind::kSwitch, strategy.shape ? kInAShape : 0});
+  stepper_->switch_strategy(strategy.shape ? with_shape_of(strategy) : strategy);
+}
+
 // Steps are ordered in runs, not one by one. The first of a run is not counted: the order has to pass the
 // messages of the step before it, so it starts late at some ranks and finds some of its waiting done.
 Measurement StandingJob::measure(const strategy::Strategy& strategy, const TrialMeasureOptions& options) {
   strategy::validate(strategy, graph_, context_.cluster);
-  job::give_order(context_, job::To::kWorkers, {job::Order::Kind::kSwitch});
-  stepper_->switch_strategy(strategy);
+  if (strategy.shape) {
+    strategy::validate(*strategy.shape, static_cast<int>(graph_.layers.size()), context_.cluster,
+                       graph_.batch_size * context_.workers());
+  }
+  switch_to(strategy);
   Measurement result;
   const auto measure_more = [&](int64_t steps) {
     job::give_order(context_, job::To::kWorkers, {job::Order::Kind::kSteps, 1 + steps});

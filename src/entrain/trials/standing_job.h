@@ -8,19 +8,9 @@
 #include <vector>
 
 #include "entrain/job/context.h"
-#include "entrain/trials/stepper.h"
+#include "entrain/trials/model_stepper.h"
 
 namespace entrain::trials {
-
-struct StandingOptions {
-  std::string model;             // of the zoo
-  std::string compute = "real";  // or replay:FILE, a profiled graph
-  int64_t batch_size = 32;       // per rank
-  uint64_t seed = 0;
-};
-
-// Throws InputError unless `compute` is "real" or replay: with a graph that can be read.
-void check_compute(const std::string& compute);
 
 struct TrialMeasureOptions {
   int64_t least = 4;  // measured steps
@@ -51,6 +41,8 @@ class StandingJob {
   const graph::Graph& graph() const { return graph_; }
 
  private:
+  strategy::Strategy with_shape_of(const strategy::Strategy& strategy);
+  void switch_to(const strategy::Strategy& strategy);
   std::vector<double> run(int64_t steps);
 
   job::Context& context_;

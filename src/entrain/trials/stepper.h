@@ -11,8 +11,11 @@ class Stepper {
  public:
   virtual ~Stepper() = default;
   virtual void step() = 0;
-  // From the next step on; rank 0's argument counts. Requires: one step was made.
+  // From the next step on; rank 0's argument counts, but for a shape, which is the same on every rank.
+  // Requires: one step was made.
   virtual void switch_strategy(const strategy::Strategy& strategy) = 0;
+  // What the last step has left under way comes to its end: something else will be stepped meanwhile.
+  virtual void pause() {}
   // With measured times. Requires: two steps were made.
   virtual graph::Graph graph() const = 0;
 };

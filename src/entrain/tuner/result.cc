@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "entrain/base/error.h"
 #include "entrain/base/quantile.h"
@@ -12,9 +13,6 @@ namespace {
 using dataset::Trial;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// Ids are only names: the same strategy may have been run under another.
-bool same(const Trial& a, const Trial& b) { return a.strategy.variables == b.strategy.variables; }
 
 // One by one: for a range inserted, and for a resize(), g++ 13 warns falsely of memory outside the vector.
 void append(std::vector<double>& to, const std::vector<double>& more) {
@@ -30,7 +28,7 @@ struct Confirmed {
 Confirmed confirmed(const std::vector<Trial>& trials, const Trial& of) {
   std::vector<double> steps, medians;
   for (const Trial& trial : trials) {
-    if (trial.origin != kConfirmOrigin || !trial.ok() || !same(trial, of)) continue;
+    if (trial.origin != kConfirmOrigin || !trial.ok() || !same(trial.strategy, of.strategy)) continue;
     append(steps, trial.seconds);
     medians.push_back(trial.step_s());
   }
@@ -42,6 +40,7 @@ Confirmed confirmed(const std::vector<Trial>& trials, const Trial& of) {
 Standing standing_of(const std::vector<Trial>& trials, const Trial& trial) {
   Standing standing;
   standing.name = trial.strategy.id;
+  standing.origin = trial.origin;
   standing.seconds = standing.first_look_s = trial.step_s();
   standing.fastest_s = quantile(trial.seconds, 0.1);
   standing.slowest_s = quantile(trial.seconds, 0.9);
@@ -54,15 +53,15 @@ Standing standing_of(const std::vector<Trial>& trials, const Trial& trial) {
   return standing;
 }
 
-// Builders that ran, by their first trials.
-std::vector<const Trial*> builders_by_time(const std::vector<Trial>& trials) {
-  std::vector<const Trial*> builders;
+// Those that ran, by their first trials.
+std::vector<const Trial*> rivals_by_time(const std::vector<Trial>& trials) {
+  std::vector<const Trial*> rivals;
   for (const Trial& trial : trials) {
-    if (trial.origin == kBuilderOrigin && trial.ok()) builders.push_back(&trial);
+    if (is_rival(trial) && trial.ok()) rivals.push_back(&trial);
   }
-  std::stable_sort(builders.begin(), builders.end(),
+  std::stable_sort(rivals.begin(), rivals.end(),
                    [](const Trial* a, const Trial* b) { return a->step_s() < b->step_s(); });
-  return builders;
+  return rivals;
 }
 
 std::vector<CurvePoint> curve_of(const std::vector<Trial>& trials, double baseline_s) {
@@ -84,14 +83,30 @@ std::vector<CurvePoint> curve_of(const std::vector<Trial>& trials, double baseli
 
 }  // namespace
 
-bool is_proposed(const Trial& trial) {
-  return trial.origin != kBuilderOrigin && trial.origin != kConfirmOrigin;
+bool is_rival(const Trial& trial) {
+  return trial.origin == kBuilderOrigin || trial.origin == kAloneOrigin || trial.origin == kPipelineOrigin;
+}
+
+bool is_proposed(const Trial& trial) { return !is_rival(trial) && trial.origin != kConfirmOrigin; }
+
+bool same(const strategy::Strategy& a, const strategy::Strategy& b) {
+  return a.variables == b.variables && a.shape == b.shape;
 }
 
 const Standing* TuneResult::find(const std::string& builder) const {
   const auto found = std::find_if(baselines.begin(), baselines.end(),
                                   [&](const Standing& standing) { return standing.name == builder; });
   return found == baselines.end() ? nullptr : &*found;
+}
+
+const Standing* TuneResult::fastest(const std::string& origin) const {
+  const Standing* found = nullptr;  // those of the final round come first
+  for (const Standing& standing : baselines) {
+    if (standing.origin != origin) continue;
+    const bool same_round = found != nullptr && standing.final_round == found->final_round;
+    if (found == nullptr || (same_round && standing.seconds < found->seconds)) found = &standing;
+  }
+  return found;
 }
 
 std::vector<std::string> TuneResult::within_noise() const {
@@ -109,47 +124,48 @@ std::vector<size_t> finalists(const std::vector<Trial>& trials, int count, const
   for (size_t i = 0; i < trials.size(); ++i) {
     if (is_proposed(trials[i]) && trials[i].ok()) proposed.push_back(i);
   }
-  const auto builders = builders_by_time(trials);
-  if (proposed.empty() || builders.empty()) return {};
+  const auto rivals = rivals_by_time(trials);
+  if (proposed.empty() || rivals.empty()) return {};
   std::stable_sort(proposed.begin(), proposed.end(),
                    [&](size_t a, size_t b) { return trials[a].step_s() < trials[b].step_s(); });
   std::vector<size_t> chosen;
   const size_t most_proposed = std::min(proposed.size(), static_cast<size_t>(std::max(count, 0)));
   for (size_t i = 0; i < most_proposed; ++i) chosen.push_back(proposed[i]);
-  for (size_t i = 0; i < builders.size(); ++i) {
-    const bool joins = i < kFinalBuilders || builders[i]->strategy.id == reference;
-    if (joins) chosen.push_back(static_cast<size_t>(builders[i] - trials.data()));
+  std::map<std::string, int> joined;  // by origin
+  for (const Trial* rival : rivals) {
+    const int most = rival->origin == kBuilderOrigin ? kFinalBuilders : 1;
+    const bool joins = joined[rival->origin]++ < most || rival->strategy.id == reference;
+    if (joins) chosen.push_back(static_cast<size_t>(rival - trials.data()));
   }
   return chosen;
 }
 
 TuneResult summarize(const std::vector<Trial>& trials) {
-  const auto builders = builders_by_time(trials);
-  if (builders.empty()) {
+  const auto rivals = rivals_by_time(trials);
+  if (rivals.empty()) {
     const auto failed = std::find_if(trials.begin(), trials.end(), [](const Trial& t) { return !t.ok(); });
     fail("no builder's strategy has been measured{}", failed == trials.end() ? "" : ": " + failed->error);
   }
   TuneResult result;
-  for (const Trial* b : builders) result.baselines.push_back(standing_of(trials, *b));
+  for (const Trial* each : rivals) result.baselines.push_back(standing_of(trials, *each));
   std::stable_sort(result.baselines.begin(), result.baselines.end(),
                    [](const Standing& a, const Standing& b) {
                      return a.final_round != b.final_round ? a.final_round : a.seconds < b.seconds;
                    });
-  const Trial* builder =
-      *std::min_element(builders.begin(), builders.end(), [&](const Trial* a, const Trial* b) {
-        return confirmed(trials, *a).median_s < confirmed(trials, *b).median_s;
-      });
-  const Confirmed builder_again = confirmed(trials, *builder);
-  const bool had_final_round = builder_again.median_s < kInfinity;
-  result.best_baseline = builder->strategy.id;
-  result.baseline_s = had_final_round ? builder_again.median_s : builder->step_s();
+  const Trial* rival = *std::min_element(rivals.begin(), rivals.end(), [&](const Trial* a, const Trial* b) {
+    return confirmed(trials, *a).median_s < confirmed(trials, *b).median_s;
+  });
+  const Confirmed rival_again = confirmed(trials, *rival);
+  const bool had_final_round = rival_again.median_s < kInfinity;
+  result.best_baseline = rival->strategy.id;
+  result.baseline_s = had_final_round ? rival_again.median_s : rival->step_s();
 
-  const Trial* best = builder;
+  const Trial* best = rival;
   double best_s = result.baseline_s;
   for (const Trial& trial : trials) {
     if (!trial.ok() || !is_proposed(trial)) continue;
     const Confirmed again = confirmed(trials, trial);
-    if (had_final_round && again.slowest_s >= builder_again.fastest_s) continue;  // as fast, for all we know
+    if (had_final_round && again.slowest_s >= rival_again.fastest_s) continue;  // as fast, for all we know
     const double seconds = had_final_round ? again.median_s : trial.step_s();
     if (seconds < best_s) {
       best = &trial;
@@ -157,16 +173,19 @@ TuneResult summarize(const std::vector<Trial>& trials) {
     }
   }
   result.had_final_round = had_final_round;
-  result.is_baseline = best == builder;
+  result.is_baseline = best == rival;
   result.tuned = standing_of(trials, *best);
   result.best = best->strategy;
   result.best_s = best_s;
   result.speedup = result.baseline_s / result.best_s;
 
-  std::vector<double> pooled = builder->seconds;  // its first run and the final round
+  std::vector<double> pooled = rival->seconds;  // its first run and the final round
   for (const Trial& trial : trials) {
     if (!trial.ok()) ++result.failed;
-    if (trial.origin == kConfirmOrigin && trial.ok() && same(trial, *builder)) {
+    if (is_rival(trial) && trial.status == dataset::Status::kDeadline) {
+      result.left_out.push_back({trial.strategy.id, trial.error});
+    }
+    if (trial.origin == kConfirmOrigin && trial.ok() && same(trial.strategy, rival->strategy)) {
       append(pooled, trial.seconds);
     }
   }

@@ -8,6 +8,7 @@
 #include "entrain/base/clock.h"
 #include "entrain/base/error.h"
 #include "entrain/base/units.h"
+#include "entrain/plan/link_bound.h"
 #include "entrain/strategy/builders/registry.h"
 
 namespace entrain::tuner {
@@ -18,21 +19,38 @@ using Phase = TuneProgress::Phase;
 
 double steady_now() { return Seconds(Clock::now().time_since_epoch()).count(); }
 
-bool same_variables(const strategy::Strategy& a, const strategy::Strategy& b) {
-  return a.variables == b.variables;
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+bool any_rival_ran(const std::vector<Trial>& trials) {
+  return std::any_of(trials.begin(), trials.end(),
+                     [](const Trial& trial) { return is_rival(trial) && trial.ok(); });
 }
 
-bool any_builder_ran(const std::vector<Trial>& trials) {
-  return std::any_of(trials.begin(), trials.end(),
-                     [](const Trial& trial) { return trial.origin == kBuilderOrigin && trial.ok(); });
+// The least step time of the trials that `counts` says yes to; infinity: there is none.
+template <typename Counts>
+double least(const std::vector<Trial>& trials, const Counts& counts) {
+  double best = kNever;
+  for (const Trial& trial : trials) {
+    if (trial.ok() && counts(trial)) best = std::min(best, trial.step_s());
+  }
+  return best;
 }
+
+// A rival that takes this much longer than the best so far is not measured to the end.
+constexpr double kClearlySlower = 1.5;
+constexpr double kLeastDeadline = 0.25;  // seconds: shorter steps are too noisy to be judged by one
+// A lead that another kind of strategies is not expected to make up for: no more of them are proposed.
+constexpr double kLead = 1.3;
+constexpr int kShapeBatches = 3;  // before the builders
 
 }  // namespace
 
 std::string TuneProgress::summary() const {
   if (phase == Phase::kConfirm) return "final round";
+  if (phase == Phase::kShapes) return "shapes";
   if (best_s <= 0 || phase == Phase::kBuilders) return "builders";
-  return fmt::format("best {}, {:.2f}x the best builder", format_seconds(best_s), speedup);
+  return fmt::format("best {}, {:.2f}x the best {}", format_seconds(best_s), speedup,
+                     with_shapes ? "rival" : "builder");
 }
 
 Tuner::Tuner(const dataset::Domain& domain, Guide guide, TuneOptions options)
@@ -42,15 +60,42 @@ Tuner::Tuner(const dataset::Domain& domain, Guide guide, TuneOptions options)
   if (!options_.now) options_.now = steady_now;
   if (options_.builders.empty()) options_.builders = strategy::names();
   start_s_ = options_.now();
+  if (options_.shapes == nullptr) {
+    queue_builders();
+    resume(domain.trials);
+    return;
+  }
+  phase_ = Phase::kShapes;
+  for (const Trial& trial : domain.trials) take(trial);
+  queue(options_.shapes->rivals());
+}
+
+void Tuner::take(const Trial& trial) {
+  if (!trial.strategy.shape) search_.tell(trial);
+  if (is_proposed(trial)) ++proposed_;
+  next_number_ = std::max(next_number_, trial.number + 1);
+  trials_.push_back(trial);
+}
+
+void Tuner::queue_builders() {
   for (const std::string& name : options_.builders) {
-    const bool ran = std::any_of(domain.trials.begin(), domain.trials.end(), [&](const Trial& trial) {
+    const bool ran = std::any_of(domain_.trials.begin(), domain_.trials.end(), [&](const Trial& trial) {
       return trial.origin == kBuilderOrigin && trial.strategy.id == name;
     });
     if (ran) continue;
     queue_.push_back(
-        {strategy::build(name, domain.graph, domain.cluster, options_.search.seed), kBuilderOrigin});
+        {strategy::build(name, domain_.graph, domain_.cluster, options_.search.seed), kBuilderOrigin});
   }
-  resume(domain.trials);
+}
+
+// Those that have not been tried.
+void Tuner::queue(std::vector<Proposal> proposals) {
+  for (Proposal& proposal : proposals) {
+    const bool tried = std::any_of(trials_.begin(), trials_.end(), [&](const Trial& trial) {
+      return same(trial.strategy, proposal.strategy);
+    });
+    if (!tried) queue_.push_back({std::move(proposal.strategy), std::move(proposal.origin)});
+  }
 }
 
 // Killed in the middle of a batch, the earlier run had proposals that it did not try. They are asked for
@@ -62,13 +107,9 @@ void Tuner::resume(const std::vector<Trial>& earlier) {
   const int whole = all - all % batch;
   std::vector<Proposal> again;
   for (const Trial& trial : earlier) {
-    if (is_proposed(trial)) {
-      if (proposed_ == whole && queue_.empty() && proposed_ < options_.trials) again = search_.ask();
-      ++proposed_;
-    }
-    search_.tell(trial);
-    trials_.push_back(trial);
-    next_number_ = std::max(next_number_, trial.number + 1);
+    const bool begins = is_proposed(trial) && proposed_ == whole && queue_.empty();
+    if (begins && proposed_ < options_.trials) again = search_.ask();
+    take(trial);
   }
   for (Proposal& proposal : again) {
     if (!search_.tried(proposal.strategy)) queue_.push_back({std::move(proposal.strategy), proposal.origin});
@@ -83,27 +124,66 @@ bool Tuner::may_search() const {
   return spent + final_trials() * spent / reported_ < options_.minutes * 60;
 }
 
-std::optional<Task> Tuner::next() {
-  if (options_.stop && options_.stop()) return std::nullopt;
-  if (phase_ == Phase::kBuilders && queue_.empty()) {
-    if (!any_builder_ran(trials_)) return std::nullopt;  // nothing to beat, and most likely nothing works
-    phase_ = Phase::kSearch;
-  }
-  if (phase_ == Phase::kSearch && !may_search()) queue_.clear();
-  if (phase_ == Phase::kSearch && queue_.empty()) {
-    std::vector<Proposal> batch;
-    if (may_search()) batch = search_.ask();
-    for (Proposal& proposal : batch) queue_.push_back({std::move(proposal.strategy), proposal.origin});
-    if (queue_.empty()) {
+// Of both kinds, shapes and none, unless the other one leads by too much.
+void Tuner::queue_proposals() {
+  const double shaped = least(trials_, [](const Trial& trial) { return trial.strategy.shape.has_value(); });
+  const double whole = least(trials_, [](const Trial& trial) { return !trial.strategy.shape; });
+  if (options_.shapes != nullptr && shaped <= kLead * whole) queue(options_.shapes->ask(trials_));
+  if (whole == kNever || whole > kLead * shaped) return;
+  for (Proposal& proposal : search_.ask()) queue_.push_back({std::move(proposal.strategy), proposal.origin});
+}
+
+// The next phase, or more of this one. False: the tune is over.
+bool Tuner::fill_queue() {
+  switch (phase_) {
+    case Phase::kShapes:
+      if (shape_batches_++ < kShapeBatches && may_search()) queue(options_.shapes->ask(trials_));
+      if (!queue_.empty()) return true;
+      phase_ = Phase::kBuilders;
+      queue_builders();
+      return true;
+    case Phase::kBuilders:
+      phase_ = Phase::kSearch;
+      return any_rival_ran(trials_);  // else there is nothing to beat, and most likely nothing works
+    case Phase::kSearch:
+      if (may_search()) queue_proposals();
+      if (!queue_.empty()) return true;
       phase_ = Phase::kConfirm;
       plan_final_round();
-    }
+      return !queue_.empty();
+    case Phase::kConfirm:
+      return false;
   }
-  if (queue_.empty()) return std::nullopt;
+  return false;
+}
+
+std::optional<Task> Tuner::next() {
+  if (options_.stop && options_.stop()) return std::nullopt;
+  if (phase_ == Phase::kSearch && !may_search()) queue_.clear();
+  while (queue_.empty()) {
+    if (!fill_queue()) return std::nullopt;
+  }
   Task task{next_number_++, std::move(queue_.front().strategy), std::move(queue_.front().origin)};
   queue_.pop_front();
-  if (phase_ == Phase::kSearch) task.strategy.id = fmt::format("trial-{}", task.number);
+  task.deadline_s = options_.deadline_s;
+  if (phase_ == Phase::kSearch && !task.strategy.shape) {
+    task.strategy.id = fmt::format("trial-{}", task.number);
+  }
+  if (options_.shapes != nullptr && phase_ == Phase::kBuilders) judge(task);
   return task;
+}
+
+// A builder need not be run where the links alone make it clearly slower than what was found, and not to
+// the end where its first step does.
+void Tuner::judge(Task& task) const {
+  const double best = least(trials_, [](const Trial&) { return true; });
+  if (best == kNever) return;
+  const plan::Plan plan = plan::make_plan(task.strategy, domain_.graph, domain_.cluster);
+  const double bound = plan::link_bound(plan, domain_.graph, domain_.cluster).seconds;
+  if (bound > kClearlySlower * best) {
+    task.hopeless = fmt::format("not run: the links allow no step under {}", format_seconds(bound));
+  }
+  task.deadline_s = std::min(task.deadline_s, std::max(kLeastDeadline, kClearlySlower * best));
 }
 
 int Tuner::final_trials() const {
@@ -117,7 +197,7 @@ void Tuner::plan_final_round() {
   for (int round = 0; round < options_.confirm_rounds; ++round) {
     for (const size_t i : candidates) {
       const auto ran = std::count_if(trials_.begin(), trials_.end(), [&](const Trial& trial) {
-        return trial.origin == kConfirmOrigin && same_variables(trial.strategy, trials_[i].strategy);
+        return trial.origin == kConfirmOrigin && same(trial.strategy, trials_[i].strategy);
       });
       if (ran <= round) queue_.push_back({trials_[i].strategy, kConfirmOrigin});
     }
@@ -133,11 +213,9 @@ Trial trial_of(const Task& task, const Measured& measured) {
   return trial;
 }
 
-void Tuner::report(Trial trial) {
-  search_.tell(trial);
-  if (is_proposed(trial)) ++proposed_;
+void Tuner::report(const Trial& trial) {
   ++reported_;
-  trials_.push_back(std::move(trial));
+  take(trial);
 }
 
 TuneProgress Tuner::progress() const {
@@ -148,26 +226,23 @@ TuneProgress Tuner::progress() const {
   if (phase_ == Phase::kConfirm) {
     p.total = p.done + waiting;
   } else {
-    const int builders = phase_ == Phase::kBuilders ? waiting : 0;
+    int builders = phase_ == Phase::kBuilders ? waiting : 0;
+    if (phase_ == Phase::kShapes) builders = static_cast<int>(options_.builders.size());
     p.total = p.done + builders + std::max(0, options_.trials - proposed_) + final_trials();
   }
-  double builder = std::numeric_limits<double>::infinity(), best = builder;
+  p.with_shapes = options_.shapes != nullptr;
+  const double rival = least(trials_, is_rival), best = least(trials_, [](const Trial&) { return true; });
   int ok = 0, hits = 0;
-  for (const Trial& trial : trials_) {
-    if (!trial.ok()) continue;
-    best = std::min(best, trial.step_s());
-    if (trial.origin == kBuilderOrigin) builder = std::min(builder, trial.step_s());
-  }
   for (const Trial& trial : trials_) {
     if (!trial.ok() || !is_proposed(trial)) continue;
     ++ok;
-    if (trial.step_s() < builder) ++hits;
+    if (trial.step_s() < rival) ++hits;
   }
   p.hit_rate = ok > 0 ? static_cast<double>(hits) / ok : 0;
-  if (best < std::numeric_limits<double>::infinity()) p.best_s = best;
-  if (builder < std::numeric_limits<double>::infinity()) {
-    p.baseline_s = builder;
-    p.speedup = builder / best;
+  if (best < kNever) p.best_s = best;
+  if (rival < kNever) {
+    p.baseline_s = rival;
+    p.speedup = rival / best;
   }
   if (!trials_.empty()) p.last = &trials_.back();
   return p;
@@ -182,7 +257,8 @@ TuneResult tune(const dataset::Domain& domain, TrialRunner& runner, dataset::Tri
     Measured measured;
     std::exception_ptr broken;
     try {
-      measured = runner.run(task->strategy, options.deadline_s);
+      measured = task->hopeless.empty() ? runner.run(task->strategy, task->deadline_s)
+                                        : Measured{{}, dataset::Status::kDeadline, task->hopeless};
     } catch (const PeerError& error) {
       measured = {{}, dataset::Status::kFailed, error.what()};
       broken = std::current_exception();
@@ -191,7 +267,7 @@ TuneResult tune(const dataset::Domain& domain, TrialRunner& runner, dataset::Tri
     }
     Trial trial = trial_of(*task, measured);
     log.append(domain.name, trial);
-    tuner.report(std::move(trial));
+    tuner.report(trial);
     if (broken) std::rethrow_exception(broken);
     if (observer) observer(tuner.progress());
   }

@@ -1,4 +1,5 @@
-// A tune: the builders first, then what the search proposes, then a final round among the best.
+// A tune: planned shapes, where there are any; then the builders; then what the search proposes, in the best
+// shape or in none; then a final round among the best.
 #pragma once
 
 #include <deque>
@@ -10,6 +11,7 @@
 #include "entrain/dataset/dataset.h"
 #include "entrain/tuner/result.h"
 #include "entrain/tuner/search.h"
+#include "entrain/tuner/shape_source.h"
 #include "entrain/tuner/trial_runner.h"
 
 namespace entrain::tuner {
@@ -23,14 +25,17 @@ struct TuneOptions {
   int confirm_rounds = 3;             // 0: no final round
   double deadline_s = 120;            // of a trial
   SearchOptions search;
-  std::function<double()> now;  // seconds; empty: a steady clock
-  std::function<bool()> stop;   // asked between trials: Ctrl-C. Empty: never
+  ShapeSource* shapes = nullptr;  // null: all workers hold all layers. Outlives the tune
+  std::function<double()> now;    // seconds; empty: a steady clock
+  std::function<bool()> stop;     // asked between trials: Ctrl-C. Empty: never
 };
 
 struct Task {
   int number;
   strategy::Strategy strategy;
   std::string origin;
+  double deadline_s = 0;
+  std::string hopeless = {};  // why it need not be run: report it as kDeadline; empty: run it
 };
 
 // The task as it belongs into the log.
@@ -38,16 +43,17 @@ dataset::Trial trial_of(const Task& task, const Measured& measured);
 
 // What a progress bar shows.
 struct TuneProgress {
-  enum class Phase { kBuilders, kSearch, kConfirm } phase = Phase::kBuilders;
+  enum class Phase { kShapes, kBuilders, kSearch, kConfirm } phase = Phase::kBuilders;
   int done = 0;           // tasks, those of an earlier run too
   int total = 0;          // as far as is known
   double best_s = 0;      // 0: none yet
-  double baseline_s = 0;  // best builder so far
+  double baseline_s = 0;  // best rival so far
   double speedup = 1;
   double hit_rate = 0;
+  bool with_shapes = false;
   const dataset::Trial* last = nullptr;  // that has just ended
 
-  // In a few words: "builders", "best 1.20 ms, 1.31x the best builder", "final round".
+  // In a few words: "shapes", "builders", "best 1.20 ms, 1.31x the best rival", "final round".
   std::string summary() const;
 };
 
@@ -61,7 +67,7 @@ class Tuner {
 
   std::optional<Task> next();  // nothing: the tune is over
   // Requires: trial_of() the task that next() gave last.
-  void report(dataset::Trial trial);
+  void report(const dataset::Trial& trial);
 
   const std::vector<dataset::Trial>& trials() const { return trials_; }  // the earlier ones too
   TuneProgress progress() const;
@@ -69,6 +75,12 @@ class Tuner {
 
  private:
   void resume(const std::vector<dataset::Trial>& earlier);
+  void take(const dataset::Trial& trial);
+  void queue_builders();
+  void queue(std::vector<Proposal> proposals);
+  void queue_proposals();
+  bool fill_queue();
+  void judge(Task& task) const;
   bool may_search() const;  // in trials and time
   void plan_final_round();
   int final_trials() const;  // at most
@@ -80,7 +92,8 @@ class Tuner {
   int reported_ = 0;  // in this run
   TuneProgress::Phase phase_ = TuneProgress::Phase::kBuilders;
   std::vector<dataset::Trial> trials_;
-  int proposed_ = 0;  // of trials_
+  int proposed_ = 0;       // of trials_
+  int shape_batches_ = 0;  // asked for before the builders
   int next_number_ = 0;
   struct Waiting {
     strategy::Strategy strategy;
