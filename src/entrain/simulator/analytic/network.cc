@@ -71,8 +71,10 @@ struct Network::Run final : Traffic {
   double grain = 0;
   double now = 0;
   std::vector<Event> events;
-  std::vector<Due> due;  // heap
-  std::vector<Stream> streams;
+  std::vector<Due> due;                  // heap
+  std::vector<Stream> streams;           // in the order in which they come into use
+  std::vector<int> stream_of;            // by from * world + to: place in `streams`, or -1
+  std::vector<size_t> used;              // places in `stream_of`, by stream
   std::vector<Link> sending, receiving;  // by host
   std::vector<double> engine;            // by rank: when it is free
   std::vector<Piece> pieces;
@@ -91,7 +93,13 @@ struct Network::Run final : Traffic {
     std::push_heap(due.begin(), due.end());
     events.push_back({kind, index, gate, bytes, until});
   }
-  Stream& stream(int from, int to) { return streams[static_cast<size_t>(from) * engine.size() + to]; }
+  // Of world^2 pairs few are in use.
+  Stream& stream(int from, int to) {
+    const size_t pair = static_cast<size_t>(from) * engine.size() + static_cast<size_t>(to);
+    if (stream_of[pair] < 0) use(pair);
+    return streams[static_cast<size_t>(stream_of[pair])];
+  }
+  void use(size_t pair);
   double segment_bytes(int shipment) const {
     const Shipment& s = (*shipments)[shipment];
     return s.bytes / (s.route->chunks * segments[shipment]);
@@ -124,17 +132,23 @@ double Network::Run::pass(Link& link, double rate, double from, double bytes) {
   return link.free = begin + std::max((bytes - past) / rate, bytes / kBurstRate);
 }
 
+void Network::Run::use(size_t pair) {
+  stream_of[pair] = static_cast<int>(used.size());
+  used.push_back(pair);
+  if (streams.size() < used.size()) streams.emplace_back();
+  streams[used.size() - 1].current = -1;
+  streams[used.size() - 1].on_links = 0;
+}
+
 void Network::Run::start() {
   const size_t world = network->host_of_.size(), hosts = network->hosts();
   now = 0;
   events.clear();
   due.clear();
   pieces.clear();
-  streams.resize(std::max(streams.size(), world * world));
-  for (Stream& each : streams) {
-    each.current = -1;
-    each.on_links = 0;
-  }
+  for (const size_t pair : used) stream_of[pair] = -1;
+  used.clear();
+  if (stream_of.size() < world * world) stream_of.resize(world * world, -1);
   sending.resize(hosts);
   for (size_t h = 0; h < hosts; ++h) sending[h] = {0, network->rate_[h] * network->calibration_.burst_s};
   receiving = sending;
