@@ -4,39 +4,18 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
+#include "entrain/base/error.h"
 #include "entrain/plan/link_bound.h"
 #include "entrain/plan/plan.h"
 #include "entrain/simulator/analytic/network.h"
 #include "entrain/simulator/analytic/routes.h"
+#include "entrain/simulator/analytic/shaped_simulation.h"
+#include "entrain/simulator/analytic/shipments.h"
 
 namespace entrain::simulator {
 namespace {
-
-// A slice along another axis than the first does not lie in one piece: it is copied out, and the result back.
-double packed_bytes(const plan::Message& message, const graph::Graph& graph) {
-  double bytes = 0;
-  for (const auto& slice : message.slices) {
-    const auto& v = graph.variables[slice.variable];
-    if (slice.axis == 0 || slice.elements == v.elements()) continue;
-    bool whole_before = true;
-    for (int axis = 0; axis < slice.axis; ++axis) whole_before &= v.shape[axis] == 1;
-    if (!whole_before) bytes += 2.0 * static_cast<double>(slice.elements * v.element_size());
-  }
-  return bytes;
-}
-
-// Seconds of a worker's engine to make a message ready for the wire, and to read the result.
-double preparing(const plan::Message& message, const graph::Graph& graph, const Calibration& k) {
-  const double packing = packed_bytes(message, graph) / k.pack_bytes_per_s;
-  const auto bytes = static_cast<double>(message.bytes());
-  if (message.wire_type()) return packing + 2 * bytes / k.cast_bytes_per_s;
-  if (message.exchange == plan::Exchange::kTopK) return packing + 4 * bytes / k.cast_bytes_per_s;
-  if (message.exchange != plan::Exchange::kLowRank) return packing;
-  // M Q, M^T P, and P Q^T twice (the sum, and what is kept as the error): 2 flops per element and column
-  // each.
-  return packing + 8 * static_cast<double>(message.elements()) * message.rank / k.matmul_flops;
-}
 
 // What moves as one on a link: fine enough for a small model, and for a large one as many pieces as for a
 // small.
@@ -47,7 +26,7 @@ constexpr double kGrains = 24;  // of a model
 
 // What does not depend on the strategy.
 struct EventSimulation::Model {
-  Model(const graph::Graph& g, const cluster::Cluster& c, const Calibration& k)
+  Model(const graph::Graph& g, const cluster::Cluster& c, const Calibration& k, int64_t n)
       : graph(g), cluster(c), calibration(k), planner(graph, cluster), routes(graph), network(cluster, k) {
     double slowest = 1;
     for (const auto& host : cluster.hosts) {
@@ -73,6 +52,21 @@ struct EventSimulation::Model {
     }
     compute += backward;
     grain = std::max(grain, kLeastGrain);
+    const bool profiled =
+        std::none_of(graph.layers.begin(), graph.layers.end(), [](const auto& l) { return l.times.empty(); });
+    const int64_t examples = n > 0 ? n : graph.batch_size * cluster.workers();
+    if (!graph.layers.empty() && profiled && examples > 0) {
+      shaped.emplace(graph, cluster, calibration, planner, routes, network, update, examples);
+    }
+  }
+
+  // Throws InputError where it is not known what layers cost.
+  const ShapedSimulation& of_shapes() const {
+    if (shaped) return *shaped;
+    bad_input(
+        "graph {}: `layers` with `times` and `batch_size` are needed to simulate a shape (a profile of the "
+        "layers)",
+        graph.model);
   }
 
   graph::Graph graph;
@@ -85,7 +79,8 @@ struct EventSimulation::Model {
   double scale = 1;                            // seconds of the slowest worker by profiled second
   double backward = 0;
   double compute = 0;
-  double grain = 0;  // bytes
+  double grain = 0;                        // bytes
+  std::optional<ShapedSimulation> shaped;  // where layers are profiled
 };
 
 // One run of the model; kept between calls for its memory.
@@ -105,20 +100,15 @@ void EventSimulation::Iteration::run(const Model& m, const strategy::Strategy& s
   plan = m.planner.plan(strategy, describe);
   shipments.clear();
   for (const auto& message : plan.messages) {
-    const auto found = m.routes.find(message);
     double ready = 0;
     for (const auto& slice : message.slices) ready = std::max(ready, m.ready[slice.variable]);
-    shipments.push_back(
-        {found.route, message.priority, found.bytes, ready, preparing(message, m.graph, m.calibration)});
+    shipments.push_back(shipment_of(message, m.graph, m.routes, m.calibration, ready));
   }
   m.network.run(shipments, plan.workers, m.grain, busy);
   available.assign(m.graph.variables.size(), 0.0);
   last_message.assign(m.graph.variables.size(), -1);
   for (size_t i = 0; i < shipments.size(); ++i) {
-    // PowerSGD's second factor waits for the first.
-    if (plan.messages[i].exchange == plan::Exchange::kLowRank) {
-      shipments[i].ended += shipments[i].route->depth * m.calibration.latency_s;
-    }
+    shipments[i].ended += after_arrival(plan.messages[i], *shipments[i].route, m.calibration);
     for (const auto& slice : plan.messages[i].slices) {
       if (shipments[i].ended < available[slice.variable]) continue;
       available[slice.variable] = shipments[i].ended;
@@ -154,11 +144,12 @@ Estimate EventSimulation::Iteration::summary(const Model& m) const {
 }
 
 EventSimulation::EventSimulation(const graph::Graph& graph, const cluster::Cluster& cluster,
-                                 const Calibration& calibration)
-    : model_(std::make_unique<const Model>(graph, cluster, calibration)) {}
+                                 const Calibration& calibration, int64_t examples)
+    : model_(std::make_unique<const Model>(graph, cluster, calibration, examples)) {}
 EventSimulation::~EventSimulation() = default;
 
 Estimate EventSimulation::estimate(const strategy::Strategy& strategy) const {
+  if (strategy.shape) return model_->of_shapes().estimate(strategy);
   thread_local Iteration iteration;
   iteration.run(*model_, strategy, false);
   return iteration.summary(*model_);
@@ -173,6 +164,7 @@ std::vector<double> EventSimulation::score(std::span<const strategy::Strategy> s
 
 SimulatedIteration EventSimulation::simulate(const strategy::Strategy& strategy) const {
   const Model& m = *model_;
+  if (strategy.shape) return m.of_shapes().simulate(strategy);
   Iteration run;
   run.run(m, strategy, true);
   SimulatedIteration t{run.summary(m), {}, {}};

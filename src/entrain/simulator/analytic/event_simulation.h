@@ -7,6 +7,8 @@
 //
 // An iteration is from one start of backward to the next. Everything that a backward sends is taken in
 // by the forward after it, so one iteration is the steady state.
+//
+// That is a strategy without a shape, as parallel/distributed runs it. With one: shaped_simulation.h.
 #pragma once
 
 #include <memory>
@@ -51,13 +53,16 @@ struct SimulatedIteration {
 // Thread-safe, deterministic. `graph` and `cluster` are copied.
 class EventSimulation final : public Simulator {
  public:
-  EventSimulation(const graph::Graph& graph, const cluster::Cluster& cluster, const Calibration& calibration);
+  // `examples`: per update, for strategies with a shape; 0: the profiled batch, for each worker.
+  EventSimulation(const graph::Graph& graph, const cluster::Cluster& cluster, const Calibration& calibration,
+                  int64_t examples = 0);
   ~EventSimulation() override;
 
   std::string name() const override { return "event"; }
   std::vector<double> score(std::span<const strategy::Strategy> strategies) const override;
 
-  // Requires: the strategy passes validate() for (graph, cluster).
+  // Requires: the strategy passes validate() for (graph, cluster). With a shape: it fits the examples per
+  // update, and the graph's layers have times; InputError otherwise.
   Estimate estimate(const strategy::Strategy& strategy) const;
   SimulatedIteration simulate(const strategy::Strategy& strategy) const;
 

@@ -44,10 +44,10 @@ struct Stream {
 };
 
 struct Event {
-  enum Kind { kReady, kPost, kEnter, kCome, kTaken };
+  enum Kind { kReady, kPost, kEnter, kCome, kTaken, kOwn, kWake };
   Kind kind;
-  int index;     // kReady, kPost: shipment; others: piece
-  int gate;      // kPost
+  int index;     // kReady, kPost, kOwn: shipment; kWake: the source's token; others: piece
+  int gate;      // kPost; kOwn: rank
   double bytes;  // kEnter, kCome
   double until;  // kEnter: when its last byte has left the sender
 };
@@ -62,22 +62,29 @@ struct Due {
 }  // namespace
 
 // One run; kept between calls for its memory: a search makes millions of them.
-struct Network::Run {
+struct Network::Run final : Traffic {
   const Network* network = nullptr;
+  Source* source = nullptr;  // null: Shipment::ready says when all ranks have their part
   std::vector<Shipment>* shipments = nullptr;
   const std::vector<int>* workers = nullptr;
   std::vector<double>* busy = nullptr;
   double grain = 0;
   double now = 0;
   std::vector<Event> events;
-  std::vector<Due> due;  // heap
-  std::vector<Stream> streams;
+  std::vector<Due> due;                  // heap
+  std::vector<Stream> streams;           // in the order in which they come into use
+  std::vector<int> stream_of;            // by from * world + to: place in `streams`, or -1
+  std::vector<size_t> used;              // places in `stream_of`, by stream
   std::vector<Link> sending, receiving;  // by host
   std::vector<double> engine;            // by rank: when it is free
   std::vector<Piece> pieces;
   std::vector<int> segments;  // by shipment: of each chunk
   std::vector<int> first;     // by shipment: its gates' place in `missing`
   std::vector<int> missing;   // by (segment, gate): hops that the gate still waits for
+
+  double time() const override { return now; }
+  void wake_at(double time, int token) override { add(time, Event::kWake, token); }
+  void give(int shipment, int rank) override;
 
   void start();
   void step(const Event& event);
@@ -86,7 +93,13 @@ struct Network::Run {
     std::push_heap(due.begin(), due.end());
     events.push_back({kind, index, gate, bytes, until});
   }
-  Stream& stream(int from, int to) { return streams[static_cast<size_t>(from) * engine.size() + to]; }
+  // Of world^2 pairs few are in use.
+  Stream& stream(int from, int to) {
+    const size_t pair = static_cast<size_t>(from) * engine.size() + static_cast<size_t>(to);
+    if (stream_of[pair] < 0) use(pair);
+    return streams[static_cast<size_t>(stream_of[pair])];
+  }
+  void use(size_t pair);
   double segment_bytes(int shipment) const {
     const Shipment& s = (*shipments)[shipment];
     return s.bytes / (s.route->chunks * segments[shipment]);
@@ -98,6 +111,7 @@ struct Network::Run {
   void enter(int index, double bytes, double until);
   void come(int index, double bytes);
   void set_out(int shipment);
+  void own_part(int shipment, int rank);
   void open(Piece piece);
 };
 
@@ -118,17 +132,23 @@ double Network::Run::pass(Link& link, double rate, double from, double bytes) {
   return link.free = begin + std::max((bytes - past) / rate, bytes / kBurstRate);
 }
 
+void Network::Run::use(size_t pair) {
+  stream_of[pair] = static_cast<int>(used.size());
+  used.push_back(pair);
+  if (streams.size() < used.size()) streams.emplace_back();
+  streams[used.size() - 1].current = -1;
+  streams[used.size() - 1].on_links = 0;
+}
+
 void Network::Run::start() {
   const size_t world = network->host_of_.size(), hosts = network->hosts();
   now = 0;
   events.clear();
   due.clear();
   pieces.clear();
-  streams.resize(std::max(streams.size(), world * world));
-  for (Stream& each : streams) {
-    each.current = -1;
-    each.on_links = 0;
-  }
+  for (const size_t pair : used) stream_of[pair] = -1;
+  used.clear();
+  if (stream_of.size() < world * world) stream_of.resize(world * world, -1);
   sending.resize(hosts);
   for (size_t h = 0; h < hosts; ++h) sending[h] = {0, network->rate_[h] * network->calibration_.burst_s};
   receiving = sending;
@@ -143,14 +163,15 @@ void Network::Run::start() {
     const double segment = static_cast<double>(
         collective::segment_size(static_cast<size_t>(s.bytes), static_cast<size_t>(s.route->chunks),
                                  static_cast<size_t>(network->calibration_.least_segment)));
-    segments.push_back(std::max(1, static_cast<int>(std::ceil(chunk / std::max(segment, grain)))));
+    segments.push_back(s.whole ? 1
+                               : std::max(1, static_cast<int>(std::ceil(chunk / std::max(segment, grain)))));
     first.push_back(static_cast<int>(missing.size()));
     for (int k = 0; k < segments.back(); ++k) {
-      for (const Gate& gate : s.route->gates) missing.push_back(gate.needs);
+      for (const Gate& gate : s.route->gates) missing.push_back(gate.needs + (source && gate.own ? 1 : 0));
     }
     s.begun = -1;
     s.ended = s.ready;
-    add(s.ready, Event::kReady, static_cast<int>(i));
+    if (!source) add(s.ready, Event::kReady, static_cast<int>(i));
   }
 }
 
@@ -166,10 +187,11 @@ void Network::Run::post(int shipment, int gate_index, int segment) {
     const Hop& hop = s.route->hops[h];
     const double size = bytes * hop.share;
     for (int i = begin; i < end; ++i) {
-      work(gate.rank, now, k.message_s + size / k.engine_bytes_per_s);
+      work(gate.rank, now, k.message_s + (s.whole ? 0 : size / k.engine_bytes_per_s));
       const int piece = static_cast<int>(pieces.size());
       pieces.push_back({shipment, i, h, size, size});
       if (network->host_of_[hop.from] == network->host_of_[hop.to]) {
+        if (s.whole) work(gate.rank, now, size / k.engine_bytes_per_s);
         add(now, Event::kCome, piece, 0, size);
         continue;
       }
@@ -202,6 +224,7 @@ void Network::Run::pump(int from, int to) {
     if (piece.unsent <= kNothing) current = -1;
     Shipment& s = (*shipments)[piece.shipment];
     if (s.begun < 0) s.begun = begin;
+    if (s.whole) work(from, now, bytes / network->calibration_.engine_bytes_per_s);
     if (begin > now) {
       add(begin, Event::kEnter, index, 0, bytes, end);
     } else {
@@ -223,6 +246,7 @@ void Network::Run::enter(int index, double bytes, double until) {
 void Network::Run::open(Piece piece) {
   Shipment& s = (*shipments)[piece.shipment];
   s.ended = std::max(s.ended, now);
+  if (s.whole) return source->arrived(piece.shipment);
   const Hop& hop = s.route->hops[piece.hop];
   const auto gates = static_cast<int>(s.route->gates.size());
   for (int i = hop.opens; i < hop.opens + hop.opens_count; ++i) {
@@ -248,18 +272,45 @@ void Network::Run::set_out(int shipment) {
   }
 }
 
+void Network::Run::give(int shipment, int rank) {
+  Shipment& s = (*shipments)[shipment];
+  s.ready = now;
+  s.ended = std::max(s.ended, now);
+  if (s.preparing > 0) {
+    add(work(rank, now, s.preparing), Event::kOwn, shipment, rank);
+  } else {
+    own_part(shipment, rank);
+  }
+}
+
+// What the rank sends of its own sets out; what it adds to that of others may.
+void Network::Run::own_part(int shipment, int rank) {
+  const Route& route = *(*shipments)[shipment].route;
+  const auto gates = static_cast<int>(route.gates.size());
+  for (const int gate : route.gates_of(rank)) {
+    if (route.gates[gate].needs == 0) {
+      post(shipment, gate, kAllSegments);
+      continue;
+    }
+    for (int k = 0; k < segments[shipment]; ++k) {
+      if (--missing[first[shipment] + k * gates + gate] == 0) post(shipment, gate, k);
+    }
+  }
+}
+
 void Network::Run::come(int index, double bytes) {
   Piece& piece = pieces[index];
   Shipment& s = (*shipments)[piece.shipment];
   const Hop& hop = s.route->hops[piece.hop];
+  const Calibration& k = network->calibration_;
   piece.unreceived -= bytes;
+  if (s.whole) work(hop.to, now, bytes / k.engine_bytes_per_s);
   if (piece.unreceived <= kNothing) {
-    const Calibration& k = network->calibration_;
     const double size = segment_bytes(piece.shipment) * hop.share;
-    double seconds = k.message_s + size / k.engine_bytes_per_s;
+    double seconds = k.message_s + (s.whole ? 0 : size / k.engine_bytes_per_s);
     if (hop.reduce) seconds += size / k.reduce_bytes_per_s;
     const double taken = work(hop.to, now + k.latency_s, seconds);
-    if (hop.opens_count > 0) {
+    if (hop.opens_count > 0 || s.whole) {
       add(taken, Event::kTaken, index);
     } else {
       s.ended = std::max(s.ended, taken);
@@ -282,6 +333,10 @@ void Network::Run::step(const Event& event) {
       return come(event.index, event.bytes);
     case Event::kTaken:
       return open(pieces[event.index]);
+    case Event::kOwn:
+      return own_part(event.index, event.gate);
+    case Event::kWake:
+      return source->woken(event.index);
   }
 }
 
@@ -299,12 +354,29 @@ Network::Network(const cluster::Cluster& cluster, const Calibration& calibration
 void Network::run(std::vector<Shipment>& shipments, const std::vector<int>& workers, double grain,
                   std::vector<double>& busy) const {
   thread_local Run run;
-  run.network = this;
-  run.shipments = &shipments;
   run.workers = &workers;
+  run.source = nullptr;
+  run.shipments = &shipments;
   run.busy = &busy;
   run.grain = grain;
+  this->run(run);
+}
+
+void Network::run(std::vector<Shipment>& shipments, Source& source, double grain,
+                  std::vector<double>& busy) const {
+  thread_local Run run;
+  run.workers = nullptr;
+  run.source = &source;
+  run.shipments = &shipments;
+  run.busy = &busy;
+  run.grain = grain;
+  this->run(run);
+}
+
+void Network::run(Run& run) const {
+  run.network = this;
   run.start();
+  if (run.source) run.source->begin(run);
   while (!run.due.empty()) {
     const Due due = run.due.front();
     std::pop_heap(run.due.begin(), run.due.end());
@@ -312,7 +384,7 @@ void Network::run(std::vector<Shipment>& shipments, const std::vector<int>& work
     run.now = due.at;
     run.step(Event(run.events[due.event]));
   }
-  for (Shipment& s : shipments) {
+  for (Shipment& s : *run.shipments) {
     if (s.begun < 0) s.begun = s.ready;
   }
 }

@@ -6,6 +6,9 @@
 // goes by priority, segment by segment, as the transport's queues do; what is on a link goes in the order of
 // its coming, as in a switch: priorities cannot overtake it. Windows make streams that share a link share it
 // alike.
+//
+// Either it is known from the start when each message is ready, or a Source makes them while they travel:
+// each rank's part by itself, and a gate also waits for the part of its own rank.
 #pragma once
 
 #include <vector>
@@ -23,6 +26,28 @@ struct Shipment {
   double preparing;  // seconds of each worker's engine: packing, casting
   double begun = 0;  // out: when its first byte moved
   double ended = 0;  // out: when the last rank had it all
+  // One message of the transport, from one rank to another: it is not cut, and once it has set out it goes to
+  // its end. A Source hears of its arrival.
+  bool whole = false;
+};
+
+// What a Source may do while messages travel.
+class Traffic {
+ public:
+  virtual double time() const = 0;
+  virtual void wake_at(double time, int token) = 0;  // calls Source::woken(token)
+  virtual void give(int shipment, int rank) = 0;     // the rank has its own part of this shipment
+ protected:
+  ~Traffic() = default;
+};
+
+class Source {
+ public:
+  virtual void begin(Traffic& traffic) = 0;  // at time 0
+  virtual void woken(int token) = 0;
+  virtual void arrived(int shipment) = 0;  // a whole one
+ protected:
+  ~Source() = default;
 };
 
 class Network {
@@ -36,9 +61,12 @@ class Network {
   // Thread-safe.
   void run(std::vector<Shipment>& shipments, const std::vector<int>& workers, double grain,
            std::vector<double>& busy) const;
+  // The same, when `source` says; `ready` is filled as well: when the last rank had its part.
+  void run(std::vector<Shipment>& shipments, Source& source, double grain, std::vector<double>& busy) const;
 
  private:
   struct Run;
+  void run(Run& run) const;
   Calibration calibration_;
   std::vector<int> host_of_;   // by rank
   std::vector<double> rate_;   // by host: bytes per second

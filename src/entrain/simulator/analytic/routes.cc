@@ -13,8 +13,22 @@ struct Leg {
   double share;
 };
 
-// A rank sends in a round what it has after all that came to it in earlier ones (schedule.h).
-Route compile(const std::vector<Leg>& legs, int chunks) {
+void sort_gates_by_sender(Route& route) {
+  for (size_t g = 0; g < route.gates.size(); ++g) route.gates_by_sender.push_back(static_cast<int>(g));
+  std::stable_sort(route.gates_by_sender.begin(), route.gates_by_sender.end(),
+                   [&](int a, int b) { return route.gates[a].rank < route.gates[b].rank; });
+  for (size_t i = 0; i < route.gates_by_sender.size(); ++i) {
+    const int rank = route.gates[route.gates_by_sender[i]].rank;
+    if (!route.senders.empty() && route.senders.back() == rank) continue;
+    route.senders.push_back(rank);
+    route.first_gate.push_back(static_cast<int>(i));
+  }
+  route.first_gate.push_back(static_cast<int>(route.gates.size()));
+}
+
+// A rank sends in a round what it has after all that came to it in earlier ones (schedule.h). `owners`: who
+// has a part of the message, ascending.
+Route compile(const std::vector<Leg>& legs, int chunks, const std::vector<int>& owners) {
   Route route;
   route.chunks = std::max(1, chunks);
   using Place = std::pair<int, int>;                              // chunk, rank
@@ -38,7 +52,8 @@ Route compile(const std::vector<Leg>& legs, int chunks) {
         std::count_if(rounds.begin(), rounds.end(), [r = round](int before) { return before < r; });
     gates_at[{chunk, rank}].emplace_back(round, static_cast<int>(route.gates.size()));
     route.gates.push_back({rank, static_cast<int>(needs), static_cast<int>(route.hops.size()),
-                           static_cast<int>(members.size())});
+                           static_cast<int>(members.size()),
+                           std::binary_search(owners.begin(), owners.end(), rank)});
     for (const size_t i : members) {
       const auto& t = legs[i].transfer;
       route.hops.push_back({t.from, t.to, legs[i].share, t.reduce, 0, 0});
@@ -53,13 +68,14 @@ Route compile(const std::vector<Leg>& legs, int chunks) {
     }
     hop.opens_count = static_cast<int>(route.opens.size()) - hop.opens;
   }
+  sort_gates_by_sender(route);
   return route;
 }
 
-Route dense(const collective::Schedule& schedule) {
+Route dense(const plan::Message& message) {
   std::vector<Leg> legs;
-  for (const auto& transfer : schedule.transfers) legs.push_back({transfer, 1});
-  return compile(legs, schedule.chunks);
+  for (const auto& transfer : message.schedule->transfers) legs.push_back({transfer, 1});
+  return compile(legs, message.schedule->chunks, *message.ranks);
 }
 
 // Bytes are those of one worker's rows; a server answers each with the rows of all.
@@ -81,10 +97,30 @@ Route sparse(const plan::Message& message) {
       legs.push_back({{1, message.root, worker, 0, true}, static_cast<double>(workers.size())});
     }
   }
-  return compile(legs, 1);
+  return compile(legs, 1, workers);
 }
 
 }  // namespace
+
+std::span<const int> Route::gates_of(int rank) const {
+  const auto at = std::lower_bound(senders.begin(), senders.end(), rank);
+  if (at == senders.end() || *at != rank) return {};
+  const auto i = static_cast<size_t>(at - senders.begin());
+  return {gates_by_sender.data() + first_gate[i], gates_by_sender.data() + first_gate[i + 1]};
+}
+
+const Route* Routes::straight(int from, int to) const {
+  {
+    const std::shared_lock lock(mutex_);
+    const auto found = straight_.find({from, to});
+    if (found != straight_.end()) return found->second.get();
+  }
+  Route route = compile({{{0, from, to, 0, false}, 1}}, 1, {from});
+  const std::unique_lock lock(mutex_);
+  auto& kept = straight_[{from, to}];
+  if (!kept) kept = std::make_unique<Route>(std::move(route));
+  return kept.get();
+}
 
 Routes::Found Routes::find(const plan::Message& message) const {
   const bool scheduled = message.scheduled();
@@ -101,7 +137,7 @@ Routes::Found Routes::find(const plan::Message& message) const {
       if (found != by_root_.end()) return {found->second.get(), bytes};
     }
   }
-  Route route = scheduled ? dense(*message.schedule) : sparse(message);
+  Route route = scheduled ? dense(message) : sparse(message);
   const std::unique_lock lock(mutex_);
   auto& kept = scheduled ? by_schedule_[message.schedule.get()] : by_root_[root];
   if (!kept) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <shared_mutex>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -28,6 +29,7 @@ struct Gate {
   int rank;
   int needs;
   int hops, hops_count;
+  bool own = true;  // the rank has a part of the message itself, which it must have made, too
 };
 
 struct Route {
@@ -37,6 +39,13 @@ struct Route {
   std::vector<Gate> gates;
   std::vector<Hop> hops;   // by gate
   std::vector<int> opens;  // gates, by hop
+  // Gates by rank, for messages whose parts are made at different times: those of senders[i] are
+  // gates_by_sender[first_gate[i]] to gates_by_sender[first_gate[i + 1] - 1].
+  std::vector<int> senders;  // ranks, ascending
+  std::vector<int> first_gate, gates_by_sender;
+
+  // Of this rank; empty where it sends nothing.
+  std::span<const int> gates_of(int rank) const;
 };
 
 // Routes by schedule, worked out once each. Thread-safe. `graph` outlives it.
@@ -49,6 +58,8 @@ class Routes {
     double bytes;  // of the message; a chunk has an equal part of them
   };
   Found find(const plan::Message& message) const;
+  // One transfer, nothing summed.
+  const Route* straight(int from, int to) const;
 
  private:
   const graph::Graph& graph_;
@@ -56,6 +67,7 @@ class Routes {
   mutable std::unordered_map<const void*, std::unique_ptr<Route>> by_schedule_;  // guarded by mutex_
   // By root (-1: all-gather) and ranks; guarded by mutex_.
   mutable std::map<std::pair<int, const void*>, std::unique_ptr<Route>> by_root_;
+  mutable std::map<std::pair<int, int>, std::unique_ptr<Route>> straight_;  // guarded by mutex_
 };
 
 }  // namespace entrain::simulator
