@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "entrain/base/units.h"
+#include "entrain/planner/bound.h"
 #include "entrain/simulator/analytic/bound.h"
+#include "entrain/strategy/shape_text.h"
 #include "entrain/tuner/money.h"
 
 namespace entrain::app {
@@ -24,6 +27,7 @@ json speed_of(const Standing& standing, const Standing* reference) {
 
 json to_json(const Standing& standing, const Standing* reference) {
   return {{"name", standing.name},
+          {"origin", standing.origin},
           {"step_time_s", standing.seconds},
           {"round", standing.final_round ? "final" : "first look"},
           {"step_time_fastest_s", standing.fastest_s},
@@ -63,12 +67,23 @@ std::string table(const json& j, const std::string& round, const char* title) {
   return rows.empty() ? "" : fmt::format("{:<{}} {:>10} {:>9}\n{}", title, kWidth, "step", "vs ddp", rows);
 }
 
+// Builders that were not measured, or not to the end, and why.
+std::string left_out(const json& j) {
+  std::string text;
+  for (const json& each : j["left_out"]) {
+    if (text.empty()) text = "left out, as they are slower than what was found before:\n";
+    text += fmt::format("  {:<30} {}\n", each["name"].get<std::string>(), each["reason"].get<std::string>());
+  }
+  return text;
+}
+
 std::string tables(const json& j) {
   const bool final_round = j["final_round"];
   std::string text = table(j, "final", "final round: in turn, decides");
   text += table(
       j, "first look",
       final_round ? "first look only: a few steps at the start" : "first look; there was no final round");
+  text += left_out(j);
   return text +
          fmt::format("vs {}: {}'s step time over the strategy's, of the same round; above 1 is faster.\n",
                      kReference, kReference);
@@ -80,8 +95,8 @@ std::string verdict(const json& j) {
   const auto near = j["within_noise"].get<std::vector<std::string>>();
   const double fastest = j["tuned"]["step_time_fastest_s"], slowest = j["tuned"]["step_time_slowest_s"];
   if (!j["best_is_baseline"].get<bool>()) {
-    return fmt::format("The tuned strategy is {:.2f}x as fast as the best builder, {}.\n",
-                       j["speedup"].get<double>(), baseline);
+    return fmt::format("The tuned strategy is {:.2f}x as fast as the best {}, {}.\n",
+                       j["speedup"].get<double>(), j["shapes"].get<bool>() ? "rival" : "builder", baseline);
   }
   if (near.empty())
     return fmt::format("Nothing that was tried beats {} clearly, so the result is its own.\n", baseline);
@@ -90,7 +105,31 @@ std::string verdict(const json& j) {
       fmt::join(near, ", "), 100 * (slowest / fastest - 1), baseline);
 }
 
+// What was found beside one host alone, and how far from the best possible it is.
+std::string certificate(const json& j) {
+  const json& c = j["certificate"];
+  const double best = j["best_step_time_s"];
+  std::string text;
+  if (c.contains("vs_one_host")) {
+    const double speed = c["vs_one_host"];
+    const auto hosts = c["hosts_used"].get<size_t>();
+    const std::string alone = format_seconds(c["one_host_s"].get<double>());
+    if (hosts == 1) {
+      text += fmt::format("Use one host: on these links more of them are not faster than {}.\n", alone);
+    } else {
+      text += fmt::format("{} hosts: {:.2f}x one host alone, which takes {}.\n", hosts, speed, alone);
+    }
+  }
+  return text +
+         fmt::format(
+             "Certificate: {} per update. No shape without compression takes less than {} here ({}), so at "
+             "most {:.2f}x is left.\n",
+             format_seconds(best), format_seconds(c["bound_s"].get<double>()), c["binds"].get<std::string>(),
+             std::max(1.0, c["ratio"].get<double>()));
+}
+
 std::string limits(const json& j) {
+  if (j.contains("certificate")) return certificate(j);
   const double compute = j["compute_s"], bound = j["bound_s"], best = j["best_step_time_s"];
   if (compute >= 0.95 * best) {
     return fmt::format(
@@ -109,6 +148,40 @@ std::string limits(const json& j) {
       "{:.2f}x as fast as {} is the most that is possible.\n",
       format_seconds(compute), format_seconds(bound), std::max(1.0, j["speedup_possible"].get<double>()),
       j["best_baseline"].get<std::string>());
+}
+
+std::string binding(const planner::Bound& bound, const cluster::Cluster& cluster) {
+  switch (bound.binds) {
+    case planner::Bound::Part::kCompute:
+      return "computing, with all ranks busy, binds";
+    case planner::Bound::Part::kChain:
+      return "one micro-batch's way through all layers binds";
+    case planner::Bound::Part::kLinks:
+      break;
+  }
+  return bound.host < 0
+             ? "links and computing together bind"
+             : fmt::format("the link of {} binds", cluster.hosts[static_cast<size_t>(bound.host)].address);
+}
+
+json certificate_of(const tuner::TuneResult& r, const dataset::Domain& domain, const TuneSummary& tuned) {
+  const int64_t examples = domain.settings.batch_size * domain.cluster.workers();
+  const planner::Bound bound =
+      planner::lower_bound(domain.graph, domain.cluster, examples, {.shared_speed = tuned.shared_cores});
+  std::set<int> hosts;
+  const auto ranks = r.best.shape ? r.best.shape->ranks() : domain.cluster.worker_ranks();
+  for (const int rank : ranks) hosts.insert(domain.cluster.host_of(rank));
+  json c = {{"bound_s", bound.seconds},     {"binds", binding(bound, domain.cluster)},
+            {"compute_s", bound.compute_s}, {"chain_s", bound.chain_s},
+            {"links_s", bound.links_s},     {"ratio", r.best_s / bound.seconds},
+            {"hosts_used", hosts.size()}};
+  if (r.best.shape) c["shape"] = strategy::to_text(*r.best.shape);
+  const Standing* alone = r.fastest(tuner::kAloneOrigin);
+  if (alone != nullptr) {
+    c["one_host_s"] = alone->seconds;
+    c["vs_one_host"] = alone->seconds / r.best_s;
+  }
+  return c;
 }
 
 }  // namespace
@@ -138,7 +211,17 @@ json tune_report(const tuner::TuneResult& r, const dataset::Domain& domain, cons
                  {"link_bound_s", bound.links},
                  {"speedup_possible", r.baseline_s / bound.seconds},
                  {"strategy", tuned.strategy.string()},
+                 {"shapes", tuned.shapes},
+                 {"left_out", json::array()},
                  {"interrupted", tuned.interrupted}};
+  for (const auto& each : r.left_out) {
+    report["left_out"].push_back({{"name", each.name}, {"reason", each.reason}});
+  }
+  if (tuned.shapes) {
+    report["certificate"] = certificate_of(r, domain, tuned);
+    report["bound_s"] = report["certificate"]["bound_s"];
+    report["speedup_possible"] = r.baseline_s / report["bound_s"].get<double>();
+  }
   for (const auto& b : r.baselines) report["baselines"].push_back(to_json(b, reference));
   for (const auto& p : r.curve) {
     report["curve"].push_back({{"trial", p.k}, {"improvement", p.improvement}, {"hit_rate", p.hit_rate}});
@@ -155,7 +238,11 @@ std::string tune_text(const json& j) {
       fmt::format("\n{} on {}, batch {} per rank: {} strategies tried", j["model"].get<std::string>(),
                   j["cluster"].get<std::string>(), j["batch_size"].get<int64_t>(), j["trials"].get<int>());
   if (j["trials"].get<int>() > 0) {
-    text += fmt::format(", of which {:.0f}% beat every builder", 100 * j["hit_rate"].get<double>());
+    text += fmt::format(", of which {:.0f}% beat every {}", 100 * j["hit_rate"].get<double>(),
+                        j["shapes"].get<bool>() ? "rival" : "builder");
+  }
+  if (j.contains("certificate") && j["certificate"].contains("shape")) {
+    text += fmt::format("\nshape: {}", j["certificate"]["shape"].get<std::string>());
   }
   text += "\n\n" + tables(j) + "\n" + verdict(j) + limits(j);
   if (j.contains("money")) {

@@ -20,6 +20,8 @@ struct TuneSummary {
   double iterations;               // of the job that money is worked out for
   std::filesystem::path strategy;  // where the best one was written
   bool interrupted;
+  bool shapes = false;      // which ranks hold which layers was searched, too
+  double shared_cores = 0;  // of emulated hosts (planner/bound.h)
 };
 
 // `domain` with all trials: they cost money too, where the cluster has prices.

@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
+#include "entrain/base/log.h"
 #include "entrain/base/progress.h"
+#include "entrain/layers/batch_norm.h"
 #include "entrain/models/registry.h"
 #include "entrain/rendezvous/launch_environment.h"
 #include "entrain/simulator/learned/registry.h"
@@ -18,6 +21,7 @@
 #include "entrain/trials/standing_runner.h"
 #include "entrain/tuner/noted_runner.h"
 #include "entrain/tuner/recalibrate.h"
+#include "entrain/tuner/shape_search.h"
 #include "entrain/tuner/tuner.h"
 #include "host_flags.h"
 #include "rank_verb.h"
@@ -38,6 +42,7 @@ struct Command {
   fs::path out, resume;
   tuner::TuneOptions tune;
   std::string mode = "own";
+  std::string space = "all";             // or sync
   std::vector<std::string> compressors;  // own mode's space has these too
   double iterations = 1e6;               // of the job that money is worked out for
   double timeout_s = 120;
@@ -75,7 +80,11 @@ std::string note(const tuner::TuneProgress& p) {
   return p.summary() + (searching ? fmt::format(", hit rate {:.0f}%", 100 * p.hit_rate) : "");
 }
 
-tuner::TuneResult search(const Command& command, const dataset::Domain& domain, trials::StandingJob& job) {
+int cores() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
+
+// `shapes`: null, to search only how variables are synchronized.
+tuner::TuneResult search(const Command& command, const dataset::Domain& domain, trials::StandingJob& job,
+                         tuner::ShapeSource* shapes) {
   dataset::TrialLog log(command.log());
   log.begin(domain);
   trials::StandingRunner standing(job, command.measure);
@@ -91,6 +100,7 @@ tuner::TuneResult search(const Command& command, const dataset::Domain& domain, 
   std::unique_ptr<Progress> bar;
   tuner::TuneOptions options = command.tune;
   options.reference = kReference;
+  options.shapes = shapes;
   options.stop = [] { return caught_signal() != 0; };
   return tuner::tune(domain, runner, log, guide, options, [&](const tuner::TuneProgress& p) {
     if (!bar) bar = std::make_unique<Progress>("trial", p.total);
@@ -102,14 +112,24 @@ tuner::TuneResult search(const Command& command, const dataset::Domain& domain, 
 void run_rank_0(const Command& command, job::Context& context) {
   trials::StandingJob job(context, command.job);
   dataset::Domain domain = open_domain(command, context, job.graph());
-  const tuner::TuneResult result = search(command, domain, job);
+  std::unique_ptr<tuner::ShapeSource> shapes;
+  if (command.job.shapes) {
+    const bool mixes = layers::mixes_examples(*models::make_model(command.job.model, 0));
+    shapes = tuner::shapes_for(domain, cores(), mixes);
+    if (!shapes && context.workers() > 1) {
+      log_info("{} is not a sequence of layers that were timed: only its synchronization is searched",
+               command.job.model);
+    }
+  }
+  const tuner::TuneResult result = search(command, domain, job, shapes.get());
   strategy::save_tuned(result.best,
                        strategy::tuned_for(command.job.model, command.job.batch_size, context.cluster),
                        command.out / "best.json");
   domain.trials = dataset::load(command.log()).find(domain.name)->trials;
   const auto json = tune_report(result, domain,
                                 {command.job.model, command.cluster, command.mode, command.job.batch_size,
-                                 command.iterations, command.out / "best.json", caught_signal() != 0});
+                                 command.iterations, command.out / "best.json", caught_signal() != 0,
+                                 shapes != nullptr, tuner::shared_cores(domain, cores())});
   write_file_atomically(command.out / "result.json", json.dump(2) + "\n");
   if (command.json) {
     fmt::print("{}\n", json.dump(2));
@@ -158,6 +178,7 @@ int run(Command& command) {
     command.tune.search.sampler.compressors.push_back(strategy::parse_compression(text));
   }
   command.tune.search.seed = command.job.seed;
+  command.job.shapes = command.space == "all" && command.tune.search.mode == tuner::Mode::kOwn;
   if (!command.resume.empty()) command.out = command.resume;
   if (checks_input(command.cluster)) check_input(command);
   const bool trials_here = checks_output(command.cluster);
@@ -193,6 +214,11 @@ void add_tune(CLI::App& app, Action& action) {
       ->check(not_negative());
   verb->add_option("--mode", c->mode,
                    "own; published (AutoSync); random (AutoSync without simulator); random-published")
+      ->capture_default_str();
+  verb->add_option("--space", c->space,
+                   "all: also which ranks hold which layers (mode own, models that are sequences of layers); "
+                   "sync: only how variables are synchronized")
+      ->check(CLI::IsMember({"all", "sync"}))
       ->capture_default_str();
   verb->add_option(
           "--compress", c->compressors,

@@ -88,13 +88,26 @@ void BatchNorm2dImpl::set_gathered(const torch::Tensor& gathered) {
   squares_ = gathered.narrow(0, 1 + channels, channels).to(weight.device());
 }
 
+namespace {
+
+bool is_batch_norm(const torch::nn::Module& module) {
+  const auto buffers = module.named_buffers(/*recurse=*/false);
+  const auto* mean = buffers.find("running_mean");
+  return mean != nullptr && mean->defined();
+}
+
+}  // namespace
+
 bool has_undeferrable_statistics(const torch::nn::Module& module) {
   const auto all = module.modules();
   return std::any_of(all.begin(), all.end(), [](const auto& part) {
-    const auto buffers = part->named_buffers(/*recurse=*/false);
-    const auto* mean = buffers.find("running_mean");
-    return mean != nullptr && mean->defined() && dynamic_cast<const BatchNorm2dImpl*>(part.get()) == nullptr;
+    return is_batch_norm(*part) && dynamic_cast<const BatchNorm2dImpl*>(part.get()) == nullptr;
   });
+}
+
+bool mixes_examples(const torch::nn::Module& module) {
+  const auto all = module.modules();
+  return std::any_of(all.begin(), all.end(), [](const auto& part) { return is_batch_norm(*part); });
 }
 
 void defer_batch_norm(torch::nn::Module& module, bool on) {

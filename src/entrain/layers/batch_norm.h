@@ -45,6 +45,10 @@ TORCH_MODULE(BatchNorm2d);
 // they cannot wait.
 bool has_undeferrable_statistics(const torch::nn::Module& module);
 
+// Whether a batch norm of any kind is in `module`: what it computes of an example depends on the others of
+// the micro-batch.
+bool mixes_examples(const torch::nn::Module& module);
+
 // Of every batch norm (of this kind) in `module`.
 void defer_batch_norm(torch::nn::Module& module, bool on);
 void commit_batch_norm(torch::nn::Module& module);

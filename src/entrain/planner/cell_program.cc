@@ -115,7 +115,8 @@ std::vector<CellProgram::Choice> CellProgram::best(double rest, const std::vecto
 }
 
 CellProgram::Choice CellProgram::trace(int ranks, double seconds) const {
-  Choice choice{seconds, {{}, micro_batches_, "1f1b", recompute_ ? "always" : "never"}};
+  Choice choice{
+      seconds, {{}, micro_batches_, "1f1b", recompute_ ? pipeline::Remat::kAlways : pipeline::Remat::kNever}};
   for (int layer = 0; layer < layers_;) {
     const Step& step = steps_[static_cast<size_t>(ranks) * (layers_ + 1) + layer];
     strategy::Cell cell{layer, step.end, {}};

@@ -61,7 +61,7 @@ Shape around_one_owner(const Estimator& estimator, const std::vector<int>& ranks
                        int tail, int micro_batches) {
   const PassTimes& one = estimator.times(1);
   const int layers = estimator.layers();
-  Shape shape{{}, 0, "1f1b", "never"};
+  Shape shape{{}, 0, "1f1b", pipeline::Remat::kNever};
   Cell middle{head, tail, ranks};
   std::vector<double> speeds, busy;
   const double own = one.both(0, head) + one.both(tail, layers);

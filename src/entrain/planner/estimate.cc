@@ -65,7 +65,7 @@ Estimate Estimator::of(const Shape& shape) const {
             {},
             1};
   for (const auto& m : assignment.micro_batches) work.largest = std::max(work.largest, m.count);
-  const bool recomputes = shape.remat != "never";
+  const bool recomputes = shape.remat != pipeline::Remat::kNever;
   for (size_t c = 0; c < cells; ++c) {
     const Cell& cell = shape.cells[c];
     auto& own = work.own.emplace_back(cell.ranks.size());
@@ -76,7 +76,7 @@ Estimate Estimator::of(const Shape& shape) const {
       const PassTimes& time = times(n);
       double seconds = time.both(cell.begin, cell.end);
       const bool first = own[assignment.replica_of[c][m]]++ == 0;
-      if (recomputes && !(first && shape.remat == "except-last"))
+      if (recomputes && !(first && shape.remat == pipeline::Remat::kExceptLast))
         seconds += time.forward(cell.begin, cell.end);
       seconds = seconds / speed_[rank] + 2 * overheads_.pass_s;
       work.busy[rank] += seconds;
@@ -161,8 +161,9 @@ double Estimator::shortfall(const Shape& shape, const Work& work) const {
       auto flying = static_cast<double>(work.own[c][r]);
       if (shape.schedule != "gpipe") flying = std::min(flying, std::ceil(behind / cell.replicas() - 1e-9));
       const double kept = n * bytes_.kept(cell.begin, cell.end);
-      const double stored =
-          shape.remat == "never" ? flying * kept : flying * n * bytes_.crossing(cell.begin) + kept;
+      const double stored = shape.remat == pipeline::Remat::kNever
+                                ? flying * kept
+                                : flying * n * bytes_.crossing(cell.begin) + kept;
       used[cell.ranks[r]] += bytes_.parameters(cell.begin, cell.end) * (2 + limits_.optimizer_slots) + stored;
     }
   }

@@ -103,7 +103,7 @@ class Exhaustive {
   const cluster::Cluster& cluster_;
   int examples_;
   std::vector<Cell> options_;
-  Shape shape_{{}, 0, "1f1b", "never"};
+  Shape shape_{{}, 0, "1f1b", pipeline::Remat::kNever};
   double best_ = 1e300;
 };
 

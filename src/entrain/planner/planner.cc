@@ -104,7 +104,7 @@ std::vector<Candidate> plan_shapes(const graph::Graph& graph, const cluster::Clu
   Pool pool(estimator);
   for (Shape& shape : whole_models(estimator, orders)) {
     Shape recomputed = shape;
-    recomputed.remat = "always";
+    recomputed.remat = pipeline::Remat::kAlways;
     pool.add(std::move(shape), "whole model");
     if (limited) pool.add(std::move(recomputed), "whole model");
   }

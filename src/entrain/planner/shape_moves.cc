@@ -156,8 +156,7 @@ class Change {
   }
 
   bool change_remat() {
-    const auto names = pipeline::remat_names();
-    shape_.remat = names[below(rng_, names.size())];
+    shape_.remat = static_cast<pipeline::Remat>(below(rng_, pipeline::remat_names().size()));
     return true;
   }
 

@@ -27,7 +27,7 @@ struct Calibration {
   double update_bytes_per_s = 4e9;  // the optimizer, by bytes of parameters
   double compute_scale = 1;         // measured compute over profiled
   double least_segment = 64 << 10;  // bytes: of messages of one chunk (collective/executor.h); not fitted
-  double cores = 0;  // that hosts of lab: and local: clusters share (with a shape); 0: each has its own
+  double cores = 0;  // that hosts of lab: and local: clusters share; 0: each has its own, or times say so
 };
 
 // One (G, D). Scores are comparable within it only; lower is better. Thread-safe.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "entrain/base/error.h"
+#include "entrain/graph/profile.h"
 #include "entrain/models/registry.h"
 #include "entrain/parallel/distributed.h"
 #include "entrain/parallel/slowdown.h"
@@ -14,43 +14,36 @@
 namespace entrain::trials {
 namespace {
 
+// No more examples at once are timed: what is beyond takes its time in proportion.
+constexpr int64_t kMostProfiled = 64;
+
+models::Batch batch_of(const models::Model& model, const StandingOptions& options, int rank) {
+  auto generator = at::detail::createCPUGenerator(options.seed + static_cast<uint64_t>(rank));
+  return model.synthetic(options.batch_size, generator);
+}
+
 // Every rank has the whole model.
 class WholeStepper final : public Stepper {
  public:
-  WholeStepper(job::Context& context, const StandingOptions& options)
-      : context_(context),
-        options_(options),
+  WholeStepper(job::Context& context, const StandingOptions& options, const std::string& first)
+      : options_(options),
         model_(models::make_model(options.model, options.seed)),
         // Thousands of steps on one batch must not end in NaN or denormals, which compute at another speed.
         optimizer_(model_->parameters(), torch::optim::SGDOptions(1e-7)),
-        distributed_(context, *model_, optimizer_, {"allreduce", options.seed, true}) {
-    auto generator = at::detail::createCPUGenerator(options.seed + static_cast<uint64_t>(context.rank()));
-    batch_ = model_->synthetic(options.batch_size, generator);
-  }
+        distributed_(context, *model_, optimizer_, {first, options.seed, true}),
+        batch_(batch_of(*model_, options, context.rank())) {}
 
   void step() override { distributed_.step(model_->loss(batch_)); }
   void switch_strategy(const strategy::Strategy& s) override { distributed_.switch_strategy(s); }
   void pause() override { distributed_.finish(); }
-
-  // Layers are timed on rank 0 alone, while the others wait: without the network, and with a machine that
-  // emulates all hosts to itself.
   graph::Graph graph() const override {
     graph::Graph g = distributed_.profiled_graph();
     g.model = options_.model;
     g.batch_size = options_.batch_size;
-    if (!options_.shapes) return g;
-    const layers::Sequence sequence = model_->sequence();
-    if (context_.rank() == 0 && !sequence.layers.empty()) {
-      pipeline::add_layers(g, *model_, sequence, batch_.input, batch_.target,
-                           pipeline::profiled_sizes(options_.batch_size), {.repeats = 3, .budget_s = 2});
-    } else {
-      for (const auto& layer : sequence.layers) g.layers.push_back({layer.name, {}});
-    }
     return g;
   }
 
  private:
-  job::Context& context_;
   StandingOptions options_;
   std::shared_ptr<models::Model> model_;
   torch::optim::SGD optimizer_;
@@ -58,42 +51,84 @@ class WholeStepper final : public Stepper {
   models::Batch batch_;
 };
 
+// Timed on this rank alone, while the others wait: without the network, and on a machine that emulates all
+// hosts with the cores to itself.
+graph::Graph profiled(const StandingOptions& options, int workers) {
+  const auto model = models::make_model(options.model, options.seed);
+  const models::Batch batch = batch_of(*model, options, 0);
+  graph::Graph g = graph::profile(*model, [&] { return model->loss(batch); }, {.repeats = 3});
+  g.model = options.model;
+  g.batch_size = options.batch_size;
+  const layers::Sequence sequence = model->sequence();
+  if (sequence.layers.empty()) return g;
+  const int64_t all = options.batch_size * workers;
+  const int64_t most = std::min(all, std::max(options.batch_size, kMostProfiled));
+  auto generator = at::detail::createCPUGenerator(options.seed);
+  const models::Batch examples = model->synthetic(most, generator);
+  pipeline::add_layers(g, *model, sequence, examples.input, examples.target, pipeline::profiled_sizes(most),
+                       {.repeats = 3, .budget_s = 2});
+  return g;
+}
+
 class ModelStepper final : public Stepper {
  public:
   ModelStepper(job::Context& context, const StandingOptions& options)
       : context_(context), options_(options), profile_(profile_to_replay(options.compute)) {
-    if (profile_) {
-      whole_ = std::make_unique<Replay>(
-          context, *profile_, strategy::build("allreduce", *profile_, context.cluster, options.seed),
-          options.seed);
-    } else {
-      whole_ = std::make_unique<WholeStepper>(context, options);
-      paced_ = options.shapes && parallel::paces_passes(context.cluster);
+    if (!options.shapes) return make_whole("allreduce");
+    if (profile_) return;
+    for (const auto& layer : models::make_model(options.model, options.seed)->sequence().layers) {
+      outline_.push_back({layer.name, {}});
     }
+    paced_ = !outline_.empty() && parallel::paces_passes(context.cluster);
   }
 
   void step() override { in_cells_ ? cells_->step() : whole_->step(); }
+  int64_t first_steps() const override { return options_.shapes ? 0 : Stepper::first_steps(); }
 
   void switch_strategy(const strategy::Strategy& strategy) override {
     if (!strategy.shape && !paced_) {
+      if (!whole_) make_whole(strategy::is_builder(strategy.id) ? strategy.id : "allreduce");
       in_cells_ = false;
       return whole_->switch_strategy(strategy);
     }
+    pause();
     strategy::Strategy shaped = strategy;
-    if (!cells_) make_cells(shaped);
-    if (!shaped.shape) shaped.shape = strategy::data_parallel(layers_, context_.cluster.worker_ranks());
-    if (!in_cells_) whole_->pause();
+    if (!shaped.shape) {
+      shaped.shape =
+          strategy::data_parallel(static_cast<int>(outline_.size()), context_.cluster.worker_ranks());
+    }
+    if (!cells_) make_cells(*shaped.shape);
     in_cells_ = true;
     cells_->switch_strategy(shaped);
   }
 
   void pause() override {
-    if (!in_cells_) whole_->pause();
+    if (whole_ && !in_cells_) whole_->pause();
   }
-  graph::Graph graph() const override { return whole_->graph(); }
+
+  graph::Graph graph() const override {
+    if (!options_.shapes) return whole_->graph();
+    if (profile_) return *profile_;
+    if (context_.rank() == 0) return profiled(options_, context_.workers());
+    graph::Graph outline;
+    outline.batch_size = options_.batch_size;
+    outline.layers = outline_;
+    return outline;
+  }
 
  private:
-  void make_cells(const strategy::Strategy& strategy) {
+  // The first step settles G.
+  void make_whole(const std::string& first) {
+    if (profile_) {
+      const auto strategy = strategy::build(first, *profile_, context_.cluster, options_.seed);
+      whole_ = std::make_unique<Replay>(context_, *profile_, strategy, options_.seed);
+    } else {
+      whole_ = std::make_unique<WholeStepper>(context_, options_, first);
+    }
+    if (options_.shapes) whole_->step();
+  }
+
+  void make_cells(const strategy::Shape& first) {
     std::shared_ptr<models::Model> model;
     if (profile_) {
       const auto host = static_cast<size_t>(context_.cluster.host_of(context_.rank()));
@@ -101,11 +136,6 @@ class ModelStepper final : public Stepper {
     } else {
       model = models::make_model(options_.model, options_.seed);
     }
-    layers_ = static_cast<int>(model->sequence().layers.size());
-    if (layers_ == 0) bad_input("`model` {}: not a sequence of layers, so it has no shapes", options_.model);
-    whole_->pause();
-    const auto first =
-        strategy.shape ? *strategy.shape : strategy::data_parallel(layers_, context_.cluster.worker_ranks());
     const double slowdown = profile_ ? 0 : parallel::slowdown_of(context_.cluster, context_.rank());
     cells_ = std::make_unique<ShapeStepper>(
         context_, std::move(model), first,
@@ -115,9 +145,9 @@ class ModelStepper final : public Stepper {
   job::Context& context_;
   StandingOptions options_;
   std::optional<graph::Graph> profile_;
+  std::vector<graph::Layer> outline_;  // the model's layers by name; none: no sequence of layers
   std::unique_ptr<Stepper> whole_;
   std::unique_ptr<ShapeStepper> cells_;
-  int layers_ = 0;
   bool paced_ = false;     // all strategies are run in cells
   bool in_cells_ = false;  // the present one is
 };

@@ -15,8 +15,7 @@
 namespace entrain::trials {
 namespace {
 
-constexpr int64_t kInAShape = 1;    // of kSwitch: the strategy has a shape, and its text follows
-constexpr int64_t kFirstSteps = 6;  // allocators and caches settle, then times are taken
+constexpr int64_t kInAShape = 1;  // of kSwitch: the strategy has a shape, and its text follows
 
 // Steps that are not steady: so many, and for so long, for steps of milliseconds are noisy, and cheap.
 constexpr int64_t kUnsteadySteps = 9;
@@ -35,7 +34,7 @@ StandingJob::StandingJob(job::Context& context, const StandingOptions& options)
 StandingJob::StandingJob(job::Context& context, std::unique_ptr<Stepper> stepper)
     : context_(context), stepper_(std::move(stepper)) {
   if (!context.trains()) return;  // follow() serves
-  run(kFirstSteps);
+  run(stepper_->first_steps());
   graph_ = stepper_->graph();
 }
 

@@ -27,7 +27,8 @@ struct Measurement {
 // Collective over all ranks. Rank 0 measures; every other rank calls follow() (servers too).
 class StandingJob {
  public:
-  // The first steps run here, under the builder `allreduce`: they settle G and its times.
+  // G and its times are taken here: by first steps under the builder `allreduce`; or, where shapes are to
+  // come, by rank 0 alone, so that slow links delay nothing.
   StandingJob(job::Context& context, const StandingOptions& options);
   // The same for anything that steps; null on a rank that only serves.
   StandingJob(job::Context& context, std::unique_ptr<Stepper> stepper);

@@ -128,7 +128,7 @@ TEST(StandingJob, AReplayedShapeSleepsForAsLongAsItsPassesTake) {
     };
     EXPECT_GE(fastest("@0 remat=never"), 4 * 0.05);
     EXPECT_GE(fastest("@1 remat=never"), 2 * 4 * 0.05);
-    EXPECT_GE(fastest(""), 2 * 2 * 0.05);
+    EXPECT_GE(fastest(""), 0.9 * 2 * 2 * 0.05);  // a rank may run ahead of the other
     EXPECT_GE(fastest("0@0 1@1 m=1 remat=never"), 4 * 0.025 + 2 * 4 * 0.025);
   });
 }

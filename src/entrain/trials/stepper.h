@@ -11,12 +11,13 @@ class Stepper {
  public:
   virtual ~Stepper() = default;
   virtual void step() = 0;
+  // Steps that must be made before graph() and the first switch_strategy().
+  virtual int64_t first_steps() const { return 6; }  // allocators and caches settle, then times are taken
   // From the next step on; rank 0's argument counts, but for a shape, which is the same on every rank.
-  // Requires: one step was made.
   virtual void switch_strategy(const strategy::Strategy& strategy) = 0;
   // What the last step has left under way comes to its end: something else will be stepped meanwhile.
   virtual void pause() {}
-  // With measured times. Requires: two steps were made.
+  // With measured times. Rank 0's counts; others may leave times out.
   virtual graph::Graph graph() const = 0;
 };
 

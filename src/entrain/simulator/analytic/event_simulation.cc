@@ -33,6 +33,9 @@ struct EventSimulation::Model {
       if (!host.server_only()) slowest = std::min(slowest, host.speed);
     }
     scale = k.compute_scale / slowest;
+    // Emulated hosts compute at once, on the same cores.
+    const bool shared = cluster.kind != cluster::Kind::kHosts && k.cores > 0;
+    if (shared) scale *= std::max(1.0, cluster.workers() / k.cores);
     std::vector<int> order(graph.variables.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) {

@@ -261,7 +261,7 @@ strategy::Shape random_shape(int layers, int workers, std::mt19937_64& rng) {
   }
   shape.micro_batches = most + below(6);
   shape.schedule = below(2) == 0 ? "gpipe" : "1f1b";
-  shape.remat = std::vector<std::string>{"never", "except-last", "always"}[static_cast<size_t>(below(3))];
+  shape.remat = static_cast<pipeline::Remat>(below(3));
   return shape;
 }
 

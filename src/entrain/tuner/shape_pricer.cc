@@ -1,0 +1,65 @@
+#include "entrain/tuner/shape_pricer.h"
+
+#include <algorithm>
+
+#include "entrain/base/error.h"
+#include "entrain/plan/shape_memory.h"
+#include "entrain/strategy/builders/registry.h"
+#include "entrain/strategy/shape_text.h"
+
+namespace entrain::tuner {
+
+ShapePricer::ShapePricer(const graph::Graph& graph, const cluster::Cluster& cluster,
+                         const simulator::Calibration& calibration, const PricerOptions& options)
+    : graph_(graph),
+      cluster_(cluster),
+      options_(options),
+      simulation_(graph, cluster, calibration, options.examples) {
+  for (const auto& builder : options.builders) {
+    built_.push_back(strategy::build(builder, graph, cluster, options.seed));
+  }
+}
+
+strategy::Strategy ShapePricer::synchronized(const strategy::Shape& shape) const {
+  strategy::Strategy strategy = built_.front();
+  strategy.shape = shape;
+  return strategy;
+}
+
+std::optional<Priced> ShapePricer::price(const strategy::Shape& shape) const {
+  const int fixed = options_.micro_batches;
+  if (fixed > 0 && shape.micro_batches_or_default() != fixed) return std::nullopt;
+  try {
+    validate(shape, static_cast<int>(graph_.layers.size()), cluster_, options_.examples);
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+  if (!plan::missing_memory(shape, graph_, cluster_, options_.examples, options_.optimizer_slots).empty()) {
+    return std::nullopt;
+  }
+  const bool shared =
+      shape.most_replicas() > 1 || shape.cells.size() > 1;  // tied variables have holders, too
+  std::optional<Priced> best;
+  for (size_t b = 0; b < (shared ? built_.size() : 1); ++b) {
+    strategy::Strategy tried = built_[b];
+    tried.shape = shape;
+    const double seconds = simulation_.estimate(tried).seconds;
+    if (best && seconds >= best->seconds) continue;
+    tried.id = strategy::to_text(shape);
+    if (shape.most_replicas() > 1) tried.id += " " + options_.builders[b];
+    best = {std::move(tried), seconds};
+  }
+  return best;
+}
+
+std::vector<Priced> ShapePricer::price(const std::vector<strategy::Shape>& shapes) const {
+  std::vector<Priced> priced;
+  for (const auto& shape : shapes) {
+    if (auto one = price(shape)) priced.push_back(*std::move(one));
+  }
+  std::stable_sort(priced.begin(), priced.end(),
+                   [](const Priced& a, const Priced& b) { return a.seconds < b.seconds; });
+  return priced;
+}
+
+}  // namespace entrain::tuner

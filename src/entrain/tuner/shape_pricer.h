@@ -1,0 +1,56 @@
+// Shapes priced by the event simulation, each with the builder whose way to synchronize suits it best.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "entrain/cluster/cluster.h"
+#include "entrain/graph/graph.h"
+#include "entrain/simulator/analytic/event_simulation.h"
+#include "entrain/strategy/strategy.h"
+
+namespace entrain::tuner {
+
+struct Priced {
+  strategy::Strategy strategy;  // with its shape
+  double seconds = 0;           // per update, simulated
+};
+
+struct PricerOptions {
+  int64_t examples = 0;  // per update, of all ranks together
+  uint64_t seed = 0;
+  int optimizer_slots = 1;  // 0 SGD, 1 momentum, 2 Adam
+  // M, of a model that mixes the examples of a micro-batch (batch norm), whose update another M would change;
+  // 0: any.
+  int micro_batches = 0;
+  // Tried where several ranks hold the same layers. Those that cut variables into most parts are left out:
+  // they cost most to price, and rarely win.
+  std::vector<std::string> builders = {"allreduce", "ps", "partitioned-allreduce", "byteps"};
+};
+
+// `graph`, whose layers have times, and `cluster` outlive it. Thread-safe.
+class ShapePricer {
+ public:
+  ShapePricer(const graph::Graph& graph, const cluster::Cluster& cluster,
+              const simulator::Calibration& calibration, const PricerOptions& options);
+
+  // Nothing: it does not fit the cluster, the examples, or the hosts' memory, or has another M.
+  std::optional<Priced> price(const strategy::Shape& shape) const;
+  // Those that fit, the fastest first.
+  std::vector<Priced> price(const std::vector<strategy::Shape>& shapes) const;
+
+  // In this shape, by the builder that is usually best: where it is too dear to try all.
+  strategy::Strategy synchronized(const strategy::Shape& shape) const;
+
+  const simulator::EventSimulation& simulation() const { return simulation_; }
+
+ private:
+  const graph::Graph& graph_;
+  const cluster::Cluster& cluster_;
+  PricerOptions options_;
+  simulator::EventSimulation simulation_;
+  std::vector<strategy::Strategy> built_;  // by builder
+};
+
+}  // namespace entrain::tuner
