@@ -62,7 +62,7 @@ struct Due {
 }  // namespace
 
 // One run; kept between calls for its memory: a search makes millions of them.
-struct Network::Run final : Traffic {
+struct Network::Run final : Carrier {
   const Network* network = nullptr;
   Source* source = nullptr;  // null: Shipment::ready says when all ranks have their part
   std::vector<Shipment>* shipments = nullptr;
@@ -112,6 +112,7 @@ struct Network::Run final : Traffic {
   void come(int index, double bytes);
   void set_out(int shipment);
   void own_part(int shipment, int rank);
+  double waits_of_hidden_rounds(int shipment) const;
   void open(Piece piece);
 };
 
@@ -187,7 +188,7 @@ void Network::Run::post(int shipment, int gate_index, int segment) {
     const Hop& hop = s.route->hops[h];
     const double size = bytes * hop.share;
     for (int i = begin; i < end; ++i) {
-      work(gate.rank, now, k.message_s + (s.whole ? 0 : size / k.engine_bytes_per_s));
+      work(gate.rank, now, hop.messages * k.message_s + (s.whole ? 0 : size / k.engine_bytes_per_s));
       const int piece = static_cast<int>(pieces.size());
       pieces.push_back({shipment, i, h, size, size});
       if (network->host_of_[hop.from] == network->host_of_[hop.to]) {
@@ -272,6 +273,15 @@ void Network::Run::set_out(int shipment) {
   }
 }
 
+// Of a condensed route: what its exact schedule waits for wake-ups, where no other segment is on its way
+// meanwhile.
+double Network::Run::waits_of_hidden_rounds(int shipment) const {
+  const Route& route = *(*shipments)[shipment].route;
+  const double rate = network->rate_[static_cast<size_t>(network->host_of_[route.hops[0].from])];
+  const double others = (segments[shipment] - 1) * segment_bytes(shipment) / rate;
+  return route.hidden_rounds * std::max(0.0, network->calibration_.latency_s - others);
+}
+
 void Network::Run::give(int shipment, int rank) {
   Shipment& s = (*shipments)[shipment];
   s.ready = now;
@@ -307,7 +317,7 @@ void Network::Run::come(int index, double bytes) {
   if (s.whole) work(hop.to, now, bytes / k.engine_bytes_per_s);
   if (piece.unreceived <= kNothing) {
     const double size = segment_bytes(piece.shipment) * hop.share;
-    double seconds = k.message_s + (s.whole ? 0 : size / k.engine_bytes_per_s);
+    double seconds = hop.messages * k.message_s + (s.whole ? 0 : size / k.engine_bytes_per_s);
     if (hop.reduce) seconds += size / k.reduce_bytes_per_s;
     const double taken = work(hop.to, now + k.latency_s, seconds);
     if (hop.opens_count > 0 || s.whole) {
@@ -384,8 +394,10 @@ void Network::run(Run& run) const {
     run.now = due.at;
     run.step(Event(run.events[due.event]));
   }
-  for (Shipment& s : *run.shipments) {
+  for (size_t i = 0; i < run.shipments->size(); ++i) {
+    Shipment& s = (*run.shipments)[i];
     if (s.begun < 0) s.begun = s.ready;
+    s.ended += s.route->hidden_rounds > 0 ? run.waits_of_hidden_rounds(static_cast<int>(i)) : 0;
   }
 }
 

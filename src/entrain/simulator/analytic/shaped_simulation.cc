@@ -36,7 +36,7 @@ class ShapedSimulation::Update final : Source {
 
   void add_messages();
   void add_parcels();
-  void begin(Traffic& traffic) override;
+  void begin(Carrier& carrier) override;
   void woken(int token) override;
   void arrived(int shipment) override;
   void start(int rank);
@@ -56,7 +56,7 @@ class ShapedSimulation::Update final : Source {
   std::vector<double> busy_;  // as Network::run() fills it
 
   // While it runs.
-  Traffic* traffic_ = nullptr;
+  Carrier* carrier_ = nullptr;
   SharedCores shared_;
   int watch_ = 0;                      // number of the last time at which cores_ were to be looked at
   std::vector<int> needs_;             // by block: parcels that it still waits for
@@ -127,8 +127,8 @@ void ShapedSimulation::Update::add_parcels() {
   }
 }
 
-void ShapedSimulation::Update::begin(Traffic& traffic) {
-  traffic_ = &traffic;
+void ShapedSimulation::Update::begin(Carrier& carrier) {
+  carrier_ = &carrier;
   shared_.reset(cores_);
   watch_ = 0;
   const auto ranks = static_cast<size_t>(blocks_.ranks());
@@ -155,25 +155,25 @@ void ShapedSimulation::Update::start(int rank) {
   int block = next_[r];
   if (computing_[r] || block == end || needs_[static_cast<size_t>(block)] > 0) return;
   computing_[r] = 1;
-  began_[static_cast<size_t>(block)] = traffic_->time();
+  began_[static_cast<size_t>(block)] = carrier_->time();
   double seconds = blocks_.blocks()[static_cast<size_t>(block)].seconds;
   while (joins_next(block, end)) seconds += blocks_.blocks()[static_cast<size_t>(++block)].seconds;
   last_[r] = block;
-  if (cores_ <= 0) return traffic_->wake_at(traffic_->time() + seconds, rank);
-  shared_.begin(traffic_->time(), rank, seconds);
+  if (cores_ <= 0) return carrier_->wake_at(carrier_->time() + seconds, rank);
+  shared_.begin(carrier_->time(), rank, seconds);
   watch_cores();
 }
 
 // Who computes has changed, so the next end has as well; what was asked for before is out of date.
 void ShapedSimulation::Update::watch_cores() {
   ++watch_;
-  if (!shared_.idle()) traffic_->wake_at(shared_.next_end(), watch_);
+  if (!shared_.idle()) carrier_->wake_at(shared_.next_end(), watch_);
 }
 
 void ShapedSimulation::Update::woken(int token) {
   if (cores_ <= 0) return finish(token);
   if (token != watch_) return;
-  const int rank = shared_.take(traffic_->time());
+  const int rank = shared_.take(carrier_->time());
   watch_cores();
   finish(rank);
 }
@@ -181,15 +181,15 @@ void ShapedSimulation::Update::woken(int token) {
 void ShapedSimulation::Update::finish(int rank) {
   const auto r = static_cast<size_t>(rank);
   const auto last = static_cast<size_t>(last_[r]);
-  ended_[last] = traffic_->time();
+  ended_[last] = carrier_->time();
   computing_[r] = 0;
   next_[r] = last_[r] + 1;
   for (int o = opened_by_[last]; o >= 0; o = openings_[static_cast<size_t>(o)].next) {
-    traffic_->give(openings_[static_cast<size_t>(o)].message, rank);
+    carrier_->give(openings_[static_cast<size_t>(o)].message, rank);
   }
   const Block& block = blocks_.blocks()[last];
   for (int p = block.parcels; p < block.parcels + block.count; ++p) {
-    traffic_->give(static_cast<int>(plan_.messages.size()) + p, rank);
+    carrier_->give(static_cast<int>(plan_.messages.size()) + p, rank);
   }
   start(rank);
 }
@@ -266,13 +266,12 @@ SimulatedIteration ShapedSimulation::Update::story() const {
 }
 
 ShapedSimulation::ShapedSimulation(const graph::Graph& graph, const cluster::Cluster& cluster,
-                                   const Calibration& calibration, const plan::Planner& planner,
-                                   const Routes& routes, const Network& network,
-                                   const std::vector<double>& update, int64_t examples)
+                                   const Calibration& calibration, const Network& network,
+                                   const std::vector<double>& update, int64_t examples, int exact_ranks)
     : job_(graph, cluster, calibration.compute_scale, update, examples),
       calibration_(calibration),
-      planner_(planner),
-      routes_(routes),
+      planner_(graph, cluster, exact_ranks),
+      routes_(graph, exact_ranks),
       network_(network) {}
 
 Estimate ShapedSimulation::estimate(const strategy::Strategy& strategy) const {

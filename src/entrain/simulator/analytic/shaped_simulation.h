@@ -13,6 +13,9 @@
 // and the update of a step is the beginning of the next. Not counted: batch norm's statistics, clipping.
 //
 // Hosts of lab: and local: clusters share Calibration::cores (shared_cores.h).
+//
+// Sums of more than `exact_ranks` ranks are condensed to flows (collective/condensed.h): O(R) instead of
+// O(R^2).
 #pragma once
 
 #include "entrain/plan/plan.h"
@@ -27,8 +30,8 @@ namespace entrain::simulator {
 class ShapedSimulation {
  public:
   ShapedSimulation(const graph::Graph& graph, const cluster::Cluster& cluster, const Calibration& calibration,
-                   const plan::Planner& planner, const Routes& routes, const Network& network,
-                   const std::vector<double>& update, int64_t examples);
+                   const Network& network, const std::vector<double>& update, int64_t examples,
+                   int exact_ranks);
 
   // Requires: strategy.shape, and validate() passed for it.
   Estimate estimate(const strategy::Strategy& strategy) const;
@@ -38,8 +41,8 @@ class ShapedSimulation {
   class Update;
   ShapedJob job_;
   const Calibration& calibration_;
-  const plan::Planner& planner_;
-  const Routes& routes_;
+  plan::Planner planner_;
+  Routes routes_;
   const Network& network_;
 };
 
