@@ -11,14 +11,21 @@ void add(Schedule& s, int round, int from, int to, bool reduce, int times) {
   s.times.push_back(times);
 }
 
-void twice_around(Schedule& s, const std::vector<int>& order, int round) {
+// Everyone sends to the one `distance` ahead: what is to be summed, then what has been.
+void twice(Schedule& s, const std::vector<int>& order, int round, size_t distance) {
   const size_t n = order.size();
   for (const bool reduce : {true, false}) {
     for (size_t i = 0; n > 1 && i < n; ++i) {
-      add(s, round, order[i], order[(i + 1) % n], reduce, static_cast<int>(n) - 1);
+      add(s, round, order[i], order[(i + distance) % n], reduce, static_cast<int>(n) - 1);
     }
     ++round;
   }
+}
+
+Schedule around(const std::vector<int>& order, int world, size_t distance) {
+  Schedule s{"condensed", world, static_cast<int>(order.size()), {}};
+  twice(s, order, 0, distance);
+  return s;
 }
 
 // Of a ring of n, of which two rounds are shown.
@@ -27,15 +34,13 @@ int hidden_rounds(size_t n) { return std::max(0, 2 * (static_cast<int>(n) - 1) -
 }  // namespace
 
 Schedule condensed_ring(const std::vector<int>& order, int world) {
-  Schedule s = condensed_direct(order, world);
+  Schedule s = around(order, world, 1);
   s.hidden_rounds = hidden_rounds(order.size());
   return s;
 }
 
 Schedule condensed_direct(const std::vector<int>& ranks, int world) {
-  Schedule s{"condensed", world, static_cast<int>(ranks.size()), {}};
-  twice_around(s, ranks, 0);
-  return s;
+  return around(ranks, world, ranks.size() / 2);
 }
 
 Schedule condensed_halving_doubling(const std::vector<int>& ranks, int world) {
@@ -75,7 +80,7 @@ Schedule condensed_hierarchical(const std::vector<std::vector<int>>& groups, int
     }
   };
   within(0, true);
-  twice_around(s, leaders, local_rounds);
+  twice(s, leaders, local_rounds, 1);
   within(local_rounds + 2, false);
   s.hidden_rounds = hidden_rounds(leaders.size());
   return s;

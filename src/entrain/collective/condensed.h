@@ -8,7 +8,8 @@
 //   round 0   0 ─3+▶ 1 ─3+▶ 2 ─3+▶ 3 ─3+▶ 0              what a rank sends in round 1 waits for what came to
 //   it round 1   0 ─3=▶ 1 ─3=▶ 2 ─3=▶ 3 ─3=▶ 0              in round 0
 //
-// A direct exchange is drawn as a ring as well: its links carry as much, whoever the peers are.
+// Direct: each rank sends to the one on the other side (i + n/2) what it sends to all, and nearly all of them
+// are on other hosts than its own.
 #pragma once
 
 #include <vector>

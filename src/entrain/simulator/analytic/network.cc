@@ -273,13 +273,14 @@ void Network::Run::set_out(int shipment) {
   }
 }
 
-// Of a condensed route: what its exact schedule waits for wake-ups, where no other segment is on its way
-// meanwhile.
+// Of a condensed route: what its exact schedule waits for wake-ups, where neither another segment is on its
+// way nor the next message posted meanwhile.
 double Network::Run::waits_of_hidden_rounds(int shipment) const {
   const Route& route = *(*shipments)[shipment].route;
   const double rate = network->rate_[static_cast<size_t>(network->host_of_[route.hops[0].from])];
   const double others = (segments[shipment] - 1) * segment_bytes(shipment) / rate;
-  return route.hidden_rounds * std::max(0.0, network->calibration_.latency_s - others);
+  const Calibration& k = network->calibration_;
+  return route.hidden_rounds * std::max(0.0, k.latency_s - k.message_s - others);
 }
 
 void Network::Run::give(int shipment, int rank) {

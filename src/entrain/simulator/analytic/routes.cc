@@ -11,7 +11,7 @@ namespace {
 struct Leg {
   collective::Transfer transfer;
   double share;
-  int messages = 1;
+  double messages = 1;
 };
 
 void sort_gates_by_sender(Route& route) {
@@ -77,8 +77,8 @@ Route dense(const plan::Message& message) {
   const collective::Schedule& schedule = *message.schedule;
   std::vector<Leg> legs;
   for (size_t i = 0; i < schedule.transfers.size(); ++i) {
-    const int times = schedule.times.empty() ? 1 : schedule.times[i];
-    legs.push_back({schedule.transfers[i], static_cast<double>(times), times});
+    const double times = schedule.times.empty() ? 1 : schedule.times[i];
+    legs.push_back({schedule.transfers[i], times, times});
   }
   Route route = compile(legs, schedule.chunks, *message.ranks);
   if (!schedule.times.empty()) {
@@ -97,9 +97,8 @@ Route Routes::sparse(const plan::Message& message) const {
   const bool server = message.exchange == plan::Exchange::kSparseServer;
   const size_t n = workers.size();
   for (size_t i = 0; !server && n > static_cast<size_t>(most_exact_) && i < n; ++i) {
-    legs.push_back({{0, workers[i], workers[(i + 1) % n], 0, true},
-                    static_cast<double>(n - 1),
-                    static_cast<int>(n) - 1});
+    const auto others = static_cast<double>(n - 1);
+    legs.push_back({{0, workers[i], workers[(i + n / 2) % n], 0, true}, others, others});
   }
   if (!legs.empty()) return compile(legs, 1, workers);
   for (const int worker : workers) {

@@ -23,7 +23,7 @@ struct Hop {
   double share;  // of a segment's bytes
   bool reduce;
   int opens, opens_count;  // Route::opens: the gates that wait for it
-  int messages = 1;        // that it stands for, one after the other
+  double messages = 1;     // that it stands for, one after the other
 };
 
 // What a rank sends of one chunk when `needs` others have brought it there; 0: when the message is ready.
