@@ -12,6 +12,7 @@
 #include "entrain/base/clock.h"
 #include "entrain/simulator/analytic/event_simulation.h"
 #include "entrain/strategy/builders/registry.h"
+#include "entrain/strategy/shape_text.h"
 #include "entrain/strategy/validate.h"
 
 namespace {
@@ -74,8 +75,15 @@ std::vector<int> ranks(int begin, int end, int by = 1) {
   return result;
 }
 
+strategy::Shape nothing_recomputed(int micro_batches) {
+  strategy::Shape shape = strategy::parse_shape("@0 remat=never", 1);
+  shape.cells.clear();
+  shape.micro_batches = micro_batches;
+  return shape;
+}
+
 strategy::Shape pipelines(int world, int first_cut) {
-  strategy::Shape shape{{}, world, "1f1b", "never"};
+  strategy::Shape shape = nothing_recomputed(world);
   for (int c = 0; c < 4; ++c) {
     const int begin = c == 0 ? 0 : first_cut + 6 * (c - 1), end = c == 3 ? kLayers : first_cut + 6 * c;
     shape.cells.push_back({begin, end, ranks(c, world, 4)});
@@ -85,8 +93,8 @@ strategy::Shape pipelines(int world, int first_cut) {
 
 // The last layers on a quarter of the ranks, which take less of the others.
 strategy::Shape uneven(int world, int cut) {
-  strategy::Shape shape{
-      {{0, cut, ranks(0, world)}, {cut, kLayers, ranks(0, world / 4)}}, 2 * world, "1f1b", "never"};
+  strategy::Shape shape = nothing_recomputed(2 * world);
+  shape.cells = {{0, cut, ranks(0, world)}, {cut, kLayers, ranks(0, world / 4)}};
   for (int r = 0; r < world; ++r) {
     shape.cells[0].shares.push_back((r < world / 4 ? 0.5 : 3.5 / 3) / world);
   }
