@@ -205,6 +205,33 @@ TEST_F(ShapedSimulationTest, EmulatedHostsShareTheCores) {
   EXPECT_NEAR(seconds("@0,1,2 remat=never", 3), 6, 1e-6);
 }
 
+TEST_F(ShapedSimulationTest, TheCriticalPathLeadsFromTheUpdateOverBothRanksToTheLoss) {
+  k.latency_s = 0.0625;
+  const auto t = simulated("0@0 1@1 m=2 remat=never", 2);
+  std::vector<std::string> tracks;
+  double now = 0;
+  for (const Interval& i : t.critical_path) {
+    EXPECT_NEAR(i.begin, now, 1e-6) << i.track << " " << i.name;
+    now = i.end;
+    tracks.push_back(i.track);
+  }
+  EXPECT_EQ(tracks,
+            (std::vector<std::string>{"rank 0", "rank 0 to 1", "rank 1", "rank 1 to 0", "rank 0", "loss"}));
+  EXPECT_EQ(t.critical_path[2].name, "F0/1 to B1/1");
+  EXPECT_NEAR(now, t.estimate.seconds, 1e-9);
+}
+
+TEST_F(ShapedSimulationTest, TheCriticalPathEndsWithTheMessageThatIsWaitedFor) {
+  resize(g.variables[0], 3);
+  const auto t = simulated("@0*.75,1*.25 m=2 remat=never", 4);
+  ASSERT_EQ(t.critical_path.size(), 2u);
+  EXPECT_EQ(t.critical_path[0].track, "rank 0");
+  EXPECT_EQ(t.critical_path[0].begin, 0);
+  EXPECT_EQ(t.critical_path[1].name, "all-reduce of v0");
+  EXPECT_NEAR(t.critical_path[1].begin, 18, 1e-6);
+  EXPECT_NEAR(t.critical_path[1].end, t.estimate.seconds, 1e-9);
+}
+
 TEST_F(ShapedSimulationTest, ExamplesPerUpdateAreTheProfiledBatchOfEachWorkerByDefault) {
   const auto s = shaped(g, d, "@0 remat=never", 3);
   EXPECT_NEAR(EventSimulation(g, d, k).estimate(s).seconds, 3 * 6, 1e-9);
