@@ -18,32 +18,32 @@
 // O(R^2).
 #pragma once
 
-#include "entrain/plan/plan.h"
+#include <cstdint>
+#include <memory>
+#include <vector>
+
 #include "entrain/simulator/analytic/event_simulation.h"
 #include "entrain/simulator/analytic/network.h"
-#include "entrain/simulator/analytic/routes.h"
-#include "entrain/simulator/analytic/shape_blocks.h"
 
 namespace entrain::simulator {
 
-// What an update costs on this (G, D). All that it refers to outlives it. Thread-safe.
+struct ShapedModel;
+
+// What an update costs on this (G, D). All that it refers to outlives it.
+// Thread-safe.
 class ShapedSimulation {
  public:
   ShapedSimulation(const graph::Graph& graph, const cluster::Cluster& cluster, const Calibration& calibration,
                    const Network& network, const std::vector<double>& update, int64_t examples,
                    int exact_ranks);
+  ~ShapedSimulation();
 
   // Requires: strategy.shape, and validate() passed for it.
   Estimate estimate(const strategy::Strategy& strategy) const;
   SimulatedIteration simulate(const strategy::Strategy& strategy) const;
 
  private:
-  class Update;
-  ShapedJob job_;
-  const Calibration& calibration_;
-  plan::Planner planner_;
-  Routes routes_;
-  const Network& network_;
+  std::unique_ptr<const ShapedModel> model_;
 };
 
 }  // namespace entrain::simulator
