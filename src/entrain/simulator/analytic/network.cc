@@ -54,9 +54,10 @@ struct Event {
 
 struct Due {
   double at;
-  int event;  // events are numbered in the order of their making
+  int number;  // events are numbered in the order of their making
+  int place;   // in Run::events
   // The soonest on top of a heap.
-  bool operator<(const Due& other) const { return at != other.at ? at > other.at : event > other.event; }
+  bool operator<(const Due& other) const { return at != other.at ? at > other.at : number > other.number; }
 };
 
 }  // namespace
@@ -70,7 +71,9 @@ struct Network::Run final : Carrier {
   std::vector<double>* busy = nullptr;
   double grain = 0;
   double now = 0;
-  std::vector<Event> events;
+  std::vector<Event> events;             // those to come, and free places
+  std::vector<int> free;                 // places in `events`
+  int made = 0;                          // events so far
   std::vector<Due> due;                  // heap
   std::vector<Stream> streams;           // in the order in which they come into use
   std::vector<int> stream_of;            // by from * world + to: place in `streams`, or -1
@@ -89,9 +92,14 @@ struct Network::Run final : Carrier {
   void start();
   void step(const Event& event);
   void add(double at, Event::Kind kind, int index, int gate = 0, double bytes = 0, double until = 0) {
-    due.push_back({at, static_cast<int>(events.size())});
+    if (free.empty()) {
+      free.push_back(static_cast<int>(events.size()));
+      events.emplace_back();
+    }
+    due.push_back({at, made++, free.back()});
     std::push_heap(due.begin(), due.end());
-    events.push_back({kind, index, gate, bytes, until});
+    events[static_cast<size_t>(free.back())] = {kind, index, gate, bytes, until};
+    free.pop_back();
   }
   // Of world^2 pairs few are in use.
   Stream& stream(int from, int to) {
@@ -145,6 +153,8 @@ void Network::Run::start() {
   const size_t world = network->host_of_.size(), hosts = network->hosts();
   now = 0;
   events.clear();
+  free.clear();
+  made = 0;
   due.clear();
   pieces.clear();
   for (const size_t pair : used) stream_of[pair] = -1;
@@ -393,7 +403,9 @@ void Network::run(Run& run) const {
     std::pop_heap(run.due.begin(), run.due.end());
     run.due.pop_back();
     run.now = due.at;
-    run.step(Event(run.events[due.event]));
+    const Event event = run.events[static_cast<size_t>(due.place)];
+    run.free.push_back(due.place);
+    run.step(event);
   }
   for (size_t i = 0; i < run.shipments->size(); ++i) {
     Shipment& s = (*run.shipments)[i];
