@@ -263,7 +263,8 @@ int run_shape(const Command& command, const strategy::Request& request) {
   const SubjectOptions& subject = command.subject;
   request.check();
   if (!subject.data.empty() || !command.against.empty()) {
-    bad_input("--data, --against: a shape is not simulated; allowed with it: --model or --graph, --cluster");
+    bad_input(
+        "--data, --against: not supported with a shape; allowed with it: --model or --graph, --cluster");
   }
   if (subject.profile.model.empty() && subject.graph.empty()) {
     bad_input("a shape is one of a model: give --model NAME or --graph FILE");
@@ -272,15 +273,17 @@ int run_shape(const Command& command, const strategy::Request& request) {
     bad_input("--cluster is missing; allowed: local:4, lab:4x1gbit, a cluster.yml, a hostfile");
   }
   const cluster::Cluster cluster = cluster::parse(subject.cluster);
+  const graph::Graph graph = subject.graph.empty() ? graph::Graph() : graph::load(subject.graph);
   const ModelOutline outline =
-      subject.graph.empty() ? outline_model(subject.profile.model) : outline_of(graph::load(subject.graph));
+      subject.graph.empty() ? outline_model(subject.profile.model) : outline_of(graph);
   check_model(request, outline);
   const strategy::Shape shape =
       command.shape.empty() ? *request.stored()->shape
                             : strategy::shape_from(command.shape, static_cast<int>(outline.layers.size()));
   const int64_t examples =
       command.global_batch > 0 ? command.global_batch : subject.profile.batch_size * cluster.workers();
-  const ShapeReport report = report_shape(outline, request.text(), cluster, shape, examples);
+  ShapeReport report = report_shape(outline, request.text(), cluster, shape, examples);
+  add_prediction(report, graph, request);
   fmt::print("{}", command.json ? to_json(report).dump(2) + "\n" : to_text(report));
   return 0;
 }
@@ -324,9 +327,11 @@ void add_explain(CLI::App& app, Action& action) {
   verb->add_option("strategy", c->strategy, "Builder, strategy file, or trial:N of --data")->required();
   add_subject_options(*verb, c->subject);
   verb->add_option("--against", c->against, "Builder to compare with (default: the nearest)");
-  verb->add_option("--shape", c->shape,
-                   "Instead of times: draw this shape (else the strategy file's, if it has one) and say what "
-                   "each rank holds, computes and synchronizes; nothing is run (forms: entrain help train)");
+  verb->add_option(
+      "--shape", c->shape,
+      "Draw this shape (else the strategy file's, if it has one) and say what each rank holds, "
+      "computes and synchronizes, and with --graph what an update takes, simulated; nothing is run "
+      "(forms: entrain help train)");
   verb->add_option("--global-batch", c->global_batch,
                    "With a shape: examples per update, of all ranks together [batch size x ranks that train]")
       ->check(positive())

@@ -173,7 +173,7 @@ TEST_F(ExplainVerb, AShapeIsDrawnWithoutAProfile) {
       "  layers 0-1, 3 (4.1 kB, 2 variables): ranks 0-2\n"
       "  layer 2 (20 B, 1 variable): rank 0 alone, nothing is synchronized\n"
       "\n"
-      "  no step time: the simulator does not price shapes yet\n");
+      "  no step time: --graph FILE with times of the layers is needed\n");
   const Json j = Json::parse(run("explain ps --json" + shape));
   EXPECT_EQ(j.at("global_batch"), 10);
   EXPECT_EQ(j.at("shape"), "0-1@0*0.2,1-2*0.4 2-3@0 m=5");
@@ -217,6 +217,22 @@ TEST_F(ExplainVerb, AShapeOfAStoredGraphIsOfItsLayers) {
   EXPECT_EQ(j["layers"][1]["name"], "second");
   EXPECT_EQ(j["synchronized"].size(), 2u);  // the last variable is tied
   EXPECT_EQ(j["ranks"][1]["parameter_bytes"], j["layers"][1]["parameter_bytes"]);
+}
+
+TEST_F(ExplainVerb, AShapeOfAProfiledGraphIsSimulated) {
+  graph::Graph graph = dataset::testing::small_graph("small");
+  graph.layers = {{"first", {0}, {{1, 1, 2}}}, {"second", {1}, {{1, 2, 4}}}};
+  graph::save(graph, folder_ / "layers.json");
+  const std::string with = " --cluster local:2 --global-batch 3 --graph " + in("layers.json") + " --shape ";
+  EXPECT_THAT(run("explain ps" + with + "'@1 remat=never'"), HasSubstr("simulated: 27.00 s per update"));
+  const Json j = Json::parse(run("explain allreduce --json" + with + "'0@0 1@1 m=3 remat=never'"));
+  EXPECT_NEAR(j["simulated"]["seconds"], 1 + 3 * 6 + 2, 0.01);  // F on rank 0, all on rank 1, B on rank 0
+  EXPECT_TRUE(j["missing_memory"].is_null());
+  auto d = cluster::parse("local:2");
+  d.hosts[0].memory_gib = 1e-9;
+  write_file_atomically(folder_ / "d.yml", cluster::to_yaml(d));
+  EXPECT_THAT(run("explain ps --cluster " + in("d.yml") + " --graph " + in("layers.json") + " --shape @1"),
+              HasSubstr("too little memory: host "));
 }
 
 TEST_F(ExplainVerb, AShapeOfManyRanksFitsAScreen) {

@@ -10,6 +10,7 @@
 
 #include "entrain/base/units.h"
 #include "entrain/plan/passes.h"
+#include "entrain/plan/shape_memory.h"
 #include "entrain/strategy/shape_text.h"
 
 namespace entrain::app {
@@ -146,12 +147,42 @@ json rank_json(const ShapeReport::Rank& rank, const ShapeReport& report) {
           {"passes", rank.passes}};
 }
 
+std::string prediction_text(const ShapeReport& report) {
+  if (!report.predicted) return "\n  no step time: --graph FILE with times of the layers is needed\n";
+  const auto& e = *report.predicted;
+  return fmt::format(
+      "\n  simulated: {} per update ({} of it exposed), busiest rank computes {}; default calibration\n",
+      format_seconds(e.seconds), format_seconds(e.exposed), format_seconds(e.compute));
+}
+
+json prediction_json(const ShapeReport& report) {
+  if (!report.predicted) return nullptr;
+  const auto& e = *report.predicted;
+  return {{"seconds", e.seconds},
+          {"compute_s", e.compute},
+          {"exposed_s", e.exposed},
+          {"link_bound_s", e.link_bound},
+          {"messages", e.messages}};
+}
+
 }  // namespace
+
+void add_prediction(ShapeReport& report, const graph::Graph& graph, const strategy::Request& strategy) {
+  const bool profiled = std::none_of(graph.layers.begin(), graph.layers.end(),
+                                     [](const auto& layer) { return layer.times.empty(); });
+  if (graph.layers.empty() || !profiled) return;
+  const int64_t examples = report.assignment.examples;
+  auto whole = strategy.made_for(graph, report.cluster);
+  whole.shape = report.shape;
+  report.predicted = simulator::EventSimulation(graph, report.cluster, {}, examples).estimate(whole);
+  report.missing_memory = plan::missing_memory(report.shape, graph, report.cluster, examples, 0);
+}
 
 ShapeReport report_shape(const ModelOutline& outline, const std::string& strategy,
                          const cluster::Cluster& cluster, const strategy::Shape& shape, int64_t examples) {
   strategy::validate(shape, static_cast<int>(outline.layers.size()), cluster, examples);
-  ShapeReport report{outline.model, strategy, cluster, shape, plan::assign(shape, examples), {}, {}, {}};
+  ShapeReport report{
+      outline.model, strategy, cluster, shape, plan::assign(shape, examples), {}, {}, {}, {}, {}};
   for (const std::string& name : outline.layers) report.layers.push_back({name, 0});
   std::istringstream drawn(plan::draw(plan::make_passes(shape, report.assignment)));
   std::vector<std::vector<std::string>> passes;
@@ -211,7 +242,9 @@ std::string to_text(const ShapeReport& report) {
     text += group_text(report.groups[i]);
   }
   text += and_more(report.groups.size(), kGroupsShown, "groups of ranks");
-  return text + "\n  no step time: the simulator does not price shapes yet\n";
+  text += prediction_text(report);
+  if (!report.missing_memory.empty()) text += fmt::format("  too little memory: {}\n", report.missing_memory);
+  return text;
 }
 
 json to_json(const ShapeReport& report) {
@@ -235,7 +268,8 @@ json to_json(const ShapeReport& report) {
           {"micro_batches", micro_batches_json(report.assignment)},
           {"ranks", ranks},
           {"synchronized", groups},
-          {"simulated", nullptr}};
+          {"simulated", prediction_json(report)},
+          {"missing_memory", report.missing_memory.empty() ? json() : json(report.missing_memory)}};
 }
 
 }  // namespace entrain::app

@@ -3,11 +3,15 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "entrain/cluster/cluster.h"
+#include "entrain/graph/graph.h"
 #include "entrain/plan/assignment.h"
+#include "entrain/simulator/analytic/event_simulation.h"
+#include "entrain/strategy/builders/request.h"
 #include "entrain/strategy/shape.h"
 #include "model_outline.h"
 
@@ -45,11 +49,18 @@ struct ShapeReport {
   std::vector<Layer> layers;
   std::vector<Rank> ranks;  // that train
   std::vector<Group> groups;
+  // Where the graph has a profile of the layers: see add_prediction().
+  std::optional<simulator::Estimate> predicted;
+  std::string missing_memory;  // plan::missing_memory(), without slots of the optimizer
 };
 
 // Throws InputError where shape, model, cluster and examples per update do not fit.
 ShapeReport report_shape(const ModelOutline& outline, const std::string& strategy,
                          const cluster::Cluster& cluster, const strategy::Shape& shape, int64_t examples);
+
+// What an update costs, simulated in the default calibration, and whether the hosts have the memory; nothing
+// where the layers of `graph` have no times.
+void add_prediction(ShapeReport& report, const graph::Graph& graph, const strategy::Request& strategy);
 
 std::string to_text(const ShapeReport& report);
 nlohmann::json to_json(const ShapeReport& report);

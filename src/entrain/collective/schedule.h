@@ -27,6 +27,10 @@ struct Schedule {
   int ranks = 0;                    // ranks are 0..ranks-1; not each takes part
   int chunks = 0;                   // near equal parts of the message; see chunk_range
   std::vector<Transfer> transfers;  // sorted by round
+  // Of condensed schedules (condensed.h), which are priced and never run. By transfer: how many chunks it
+  // stands for, one after the other. And how many rounds of the exact schedule these transfers do not show.
+  std::vector<int> times = {};
+  int hidden_rounds = 0;
 
   int rounds() const { return transfers.empty() ? 0 : transfers.back().round + 1; }
 };

@@ -279,7 +279,10 @@ Matrix matrix_of(const Slice& slice, const graph::Variable& variable) {
 }
 
 Planner::Planner(const graph::Graph& graph, const cluster::Cluster& cluster)
-    : shared_(new Shared{graph, cluster, Topologies(cluster), {}, cluster.worker_ranks()}) {
+    : Planner(graph, cluster, Topologies::kAllExact) {}
+
+Planner::Planner(const graph::Graph& graph, const cluster::Cluster& cluster, int most_exact)
+    : shared_(new Shared{graph, cluster, Topologies(cluster, most_exact), {}, cluster.worker_ranks()}) {
   for (size_t v = 0; v < graph.variables.size(); ++v) {
     shared_->variables.emplace(graph.variables[v].name, static_cast<int>(v));
   }

@@ -88,6 +88,9 @@ Plan make_plan(const strategy::Strategy& strategy, const graph::Graph& graph,
 class Planner {
  public:
   Planner(const graph::Graph& graph, const cluster::Cluster& cluster);
+  // To be priced, not to be run: all-reduces of more than `most_exact` ranks are condensed
+  // (collective/condensed.h).
+  Planner(const graph::Graph& graph, const cluster::Cluster& cluster, int most_exact);
   ~Planner();
 
   // Requires: as make_plan(). Message::what is left empty unless `describe`.

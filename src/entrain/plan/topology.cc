@@ -1,11 +1,15 @@
 #include "entrain/plan/topology.h"
 
 #include "entrain/collective/algorithms.h"
+#include "entrain/collective/condensed.h"
 
 namespace entrain::plan {
 
-Topologies::Topologies(const cluster::Cluster& cluster)
-    : cluster_(cluster), world_(cluster.world()), all_(&holders(cluster.worker_ranks())) {}
+Topologies::Topologies(const cluster::Cluster& cluster, int most_exact)
+    : cluster_(cluster),
+      world_(cluster.world()),
+      most_exact_(most_exact),
+      all_(&holders(cluster.worker_ranks())) {}
 
 const Holders& Topologies::holders(const std::vector<int>& ranks) {
   const std::lock_guard lock(mutex_);
@@ -44,7 +48,24 @@ Topologies::Shared Topologies::all_reduce(const strategy::AllReduce& choice, con
     }
   }
   if (order.empty()) order = *holders.ranks;
+  const bool ring_of_hosts = topology == Topology::kHierarchical;
+  const size_t around = ring_of_hosts ? holders.by_host.size() : order.size();
+  const auto condensed = [&]() -> collective::Schedule {
+    switch (topology) {
+      case Topology::kHalvingDoubling:
+        return collective::condensed_halving_doubling(order, world_);
+      case Topology::kTree:
+        return collective::tree(order, world_);
+      case Topology::kHierarchical:
+        return collective::condensed_hierarchical(holders.by_host, world_);
+      case Topology::kReduceScatter:
+        return collective::condensed_direct(order, world_);
+      default:
+        return collective::condensed_ring(order, world_);
+    }
+  };
   const auto make = [&]() -> collective::Schedule {
+    if (around > static_cast<size_t>(most_exact_)) return condensed();
     switch (topology) {
       case Topology::kHalvingDoubling:
         return collective::halving_doubling(order, world_);

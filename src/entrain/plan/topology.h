@@ -23,7 +23,9 @@ struct Holders {
 // Makes each schedule once: hundreds of messages share a few. Thread-safe.
 class Topologies {
  public:
-  explicit Topologies(const cluster::Cluster& cluster);
+  // Collectives of more than `most_exact` ranks are condensed (collective/condensed.h).
+  explicit Topologies(const cluster::Cluster& cluster, int most_exact = kAllExact);
+  static constexpr int kAllExact = 1 << 30;
 
   // `ranks`: workers, ascending. Lives as long as this.
   const Holders& holders(const std::vector<int>& ranks);
@@ -37,6 +39,7 @@ class Topologies {
  private:
   const cluster::Cluster& cluster_;
   int world_;
+  int most_exact_;
 
   std::mutex mutex_;
   std::map<std::vector<int>, Holders> holders_;  // by ranks                  guarded by mutex_

@@ -26,7 +26,7 @@ constexpr double kGrains = 24;  // of a model
 
 // What does not depend on the strategy.
 struct EventSimulation::Model {
-  Model(const graph::Graph& g, const cluster::Cluster& c, const Calibration& k, int64_t n)
+  Model(const graph::Graph& g, const cluster::Cluster& c, const Calibration& k, int64_t n, int exact_ranks)
       : graph(g), cluster(c), calibration(k), planner(graph, cluster), routes(graph), network(cluster, k) {
     double slowest = 1;
     for (const auto& host : cluster.hosts) {
@@ -59,7 +59,7 @@ struct EventSimulation::Model {
         std::none_of(graph.layers.begin(), graph.layers.end(), [](const auto& l) { return l.times.empty(); });
     const int64_t examples = n > 0 ? n : graph.batch_size * cluster.workers();
     if (!graph.layers.empty() && profiled && examples > 0) {
-      shaped.emplace(graph, cluster, calibration, planner, routes, network, update, examples);
+      shaped.emplace(graph, cluster, calibration, network, update, examples, exact_ranks);
     }
   }
 
@@ -147,8 +147,8 @@ Estimate EventSimulation::Iteration::summary(const Model& m) const {
 }
 
 EventSimulation::EventSimulation(const graph::Graph& graph, const cluster::Cluster& cluster,
-                                 const Calibration& calibration, int64_t examples)
-    : model_(std::make_unique<const Model>(graph, cluster, calibration, examples)) {}
+                                 const Calibration& calibration, int64_t examples, int exact_ranks)
+    : model_(std::make_unique<const Model>(graph, cluster, calibration, examples, exact_ranks)) {}
 EventSimulation::~EventSimulation() = default;
 
 Estimate EventSimulation::estimate(const strategy::Strategy& strategy) const {

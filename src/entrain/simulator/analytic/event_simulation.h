@@ -53,9 +53,10 @@ struct SimulatedIteration {
 // Thread-safe, deterministic. `graph` and `cluster` are copied.
 class EventSimulation final : public Simulator {
  public:
-  // `examples`: per update, for strategies with a shape; 0: the profiled batch, for each worker.
+  // For strategies with a shape: `examples` per update (0: the profiled batch, for each worker), and sums of
+  // how many ranks are exact (shaped_simulation.h).
   EventSimulation(const graph::Graph& graph, const cluster::Cluster& cluster, const Calibration& calibration,
-                  int64_t examples = 0);
+                  int64_t examples = 0, int exact_ranks = 32);
   ~EventSimulation() override;
 
   std::string name() const override { return "event"; }

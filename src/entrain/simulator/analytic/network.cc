@@ -24,6 +24,7 @@ struct Piece {
   int shipment;
   int segment;
   int hop;
+  int stream;  // -1: both ranks are on one host
   double unsent;
   double unreceived;
 };
@@ -41,6 +42,7 @@ struct Stream {
   std::vector<Waiting> waiting;  // heap
   int current = -1;              // piece that has set out: what is begun is ended
   double on_links = 0;           // bytes
+  int from = 0, host = 0;        // rank that sends, and its host
 };
 
 struct Event {
@@ -54,15 +56,16 @@ struct Event {
 
 struct Due {
   double at;
-  int event;  // events are numbered in the order of their making
+  int number;  // events are numbered in the order of their making
+  int place;   // in Run::events
   // The soonest on top of a heap.
-  bool operator<(const Due& other) const { return at != other.at ? at > other.at : event > other.event; }
+  bool operator<(const Due& other) const { return at != other.at ? at > other.at : number > other.number; }
 };
 
 }  // namespace
 
 // One run; kept between calls for its memory: a search makes millions of them.
-struct Network::Run final : Traffic {
+struct Network::Run final : Carrier {
   const Network* network = nullptr;
   Source* source = nullptr;  // null: Shipment::ready says when all ranks have their part
   std::vector<Shipment>* shipments = nullptr;
@@ -70,7 +73,9 @@ struct Network::Run final : Traffic {
   std::vector<double>* busy = nullptr;
   double grain = 0;
   double now = 0;
-  std::vector<Event> events;
+  std::vector<Event> events;             // those to come, and free places
+  int free = -1;                         // the first free place; its `index` is the next one
+  int made = 0;                          // events so far
   std::vector<Due> due;                  // heap
   std::vector<Stream> streams;           // in the order in which they come into use
   std::vector<int> stream_of;            // by from * world + to: place in `streams`, or -1
@@ -89,17 +94,24 @@ struct Network::Run final : Traffic {
   void start();
   void step(const Event& event);
   void add(double at, Event::Kind kind, int index, int gate = 0, double bytes = 0, double until = 0) {
-    due.push_back({at, static_cast<int>(events.size())});
+    int place = free;
+    if (place < 0) {
+      place = static_cast<int>(events.size());
+      events.push_back({kind, index, gate, bytes, until});
+    } else {
+      free = events[static_cast<size_t>(place)].index;
+      events[static_cast<size_t>(place)] = {kind, index, gate, bytes, until};
+    }
+    due.push_back({at, made++, place});
     std::push_heap(due.begin(), due.end());
-    events.push_back({kind, index, gate, bytes, until});
   }
   // Of world^2 pairs few are in use.
-  Stream& stream(int from, int to) {
+  int stream(int from, int to) {
     const size_t pair = static_cast<size_t>(from) * engine.size() + static_cast<size_t>(to);
-    if (stream_of[pair] < 0) use(pair);
-    return streams[static_cast<size_t>(stream_of[pair])];
+    if (stream_of[pair] < 0) use(pair, from);
+    return stream_of[pair];
   }
-  void use(size_t pair);
+  void use(size_t pair, int from);
   double segment_bytes(int shipment) const {
     const Shipment& s = (*shipments)[shipment];
     return s.bytes / (s.route->chunks * segments[shipment]);
@@ -107,11 +119,12 @@ struct Network::Run final : Traffic {
   double work(int rank, double from, double seconds);
   double pass(Link& link, double rate, double from, double bytes);
   void post(int shipment, int gate, int segment);
-  void pump(int from, int to);
+  void pump(int stream);
   void enter(int index, double bytes, double until);
   void come(int index, double bytes);
   void set_out(int shipment);
   void own_part(int shipment, int rank);
+  double waits_of_hidden_rounds(int shipment) const;
   void open(Piece piece);
 };
 
@@ -132,18 +145,23 @@ double Network::Run::pass(Link& link, double rate, double from, double bytes) {
   return link.free = begin + std::max((bytes - past) / rate, bytes / kBurstRate);
 }
 
-void Network::Run::use(size_t pair) {
+void Network::Run::use(size_t pair, int from) {
   stream_of[pair] = static_cast<int>(used.size());
   used.push_back(pair);
   if (streams.size() < used.size()) streams.emplace_back();
-  streams[used.size() - 1].current = -1;
-  streams[used.size() - 1].on_links = 0;
+  Stream& made_now = streams[used.size() - 1];
+  made_now.current = -1;
+  made_now.on_links = 0;
+  made_now.from = from;
+  made_now.host = network->host_of_[from];
 }
 
 void Network::Run::start() {
   const size_t world = network->host_of_.size(), hosts = network->hosts();
   now = 0;
   events.clear();
+  free = -1;
+  made = 0;
   due.clear();
   pieces.clear();
   for (const size_t pair : used) stream_of[pair] = -1;
@@ -186,26 +204,27 @@ void Network::Run::post(int shipment, int gate_index, int segment) {
   for (int h = gate.hops; h < gate.hops + gate.hops_count; ++h) {
     const Hop& hop = s.route->hops[h];
     const double size = bytes * hop.share;
+    const bool local = network->host_of_[hop.from] == network->host_of_[hop.to];
+    const int way = local ? -1 : stream(hop.from, hop.to);
     for (int i = begin; i < end; ++i) {
-      work(gate.rank, now, k.message_s + (s.whole ? 0 : size / k.engine_bytes_per_s));
+      work(gate.rank, now, hop.messages * k.message_s + (s.whole ? 0 : size / k.engine_bytes_per_s));
       const int piece = static_cast<int>(pieces.size());
-      pieces.push_back({shipment, i, h, size, size});
-      if (network->host_of_[hop.from] == network->host_of_[hop.to]) {
+      pieces.push_back({shipment, i, h, way, size, size});
+      if (local) {
         if (s.whole) work(gate.rank, now, size / k.engine_bytes_per_s);
         add(now, Event::kCome, piece, 0, size);
         continue;
       }
-      auto& waiting = stream(hop.from, hop.to).waiting;
+      auto& waiting = streams[static_cast<size_t>(way)].waiting;
       waiting.push_back({s.priority, piece});
       std::push_heap(waiting.begin(), waiting.end());
     }
-    pump(hop.from, hop.to);
+    if (!local) pump(way);
   }
 }
 
-void Network::Run::pump(int from, int to) {
-  auto& [waiting, current, on_links] = stream(from, to);
-  const int host = network->host_of_[from];
+void Network::Run::pump(int stream) {
+  auto& [waiting, current, on_links, from, host] = streams[static_cast<size_t>(stream)];
   while (on_links < network->calibration_.window_bytes) {
     if (current < 0) {
       if (waiting.empty()) return;
@@ -272,6 +291,16 @@ void Network::Run::set_out(int shipment) {
   }
 }
 
+// Of a condensed route: what its exact schedule waits for wake-ups, where neither another segment is on its
+// way nor the next message posted meanwhile.
+double Network::Run::waits_of_hidden_rounds(int shipment) const {
+  const Route& route = *(*shipments)[shipment].route;
+  const double rate = network->rate_[static_cast<size_t>(network->host_of_[route.hops[0].from])];
+  const double others = (segments[shipment] - 1) * segment_bytes(shipment) / rate;
+  const Calibration& k = network->calibration_;
+  return route.hidden_rounds * std::max(0.0, k.latency_s - k.message_s - others);
+}
+
 void Network::Run::give(int shipment, int rank) {
   Shipment& s = (*shipments)[shipment];
   s.ready = now;
@@ -307,7 +336,7 @@ void Network::Run::come(int index, double bytes) {
   if (s.whole) work(hop.to, now, bytes / k.engine_bytes_per_s);
   if (piece.unreceived <= kNothing) {
     const double size = segment_bytes(piece.shipment) * hop.share;
-    double seconds = k.message_s + (s.whole ? 0 : size / k.engine_bytes_per_s);
+    double seconds = hop.messages * k.message_s + (s.whole ? 0 : size / k.engine_bytes_per_s);
     if (hop.reduce) seconds += size / k.reduce_bytes_per_s;
     const double taken = work(hop.to, now + k.latency_s, seconds);
     if (hop.opens_count > 0 || s.whole) {
@@ -316,9 +345,9 @@ void Network::Run::come(int index, double bytes) {
       s.ended = std::max(s.ended, taken);
     }
   }
-  if (network->host_of_[hop.from] == network->host_of_[hop.to]) return;
-  stream(hop.from, hop.to).on_links -= bytes;
-  pump(hop.from, hop.to);
+  if (piece.stream < 0) return;
+  streams[static_cast<size_t>(piece.stream)].on_links -= bytes;
+  pump(piece.stream);
 }
 
 void Network::Run::step(const Event& event) {
@@ -382,10 +411,16 @@ void Network::run(Run& run) const {
     std::pop_heap(run.due.begin(), run.due.end());
     run.due.pop_back();
     run.now = due.at;
-    run.step(Event(run.events[due.event]));
+    Event& place = run.events[static_cast<size_t>(due.place)];
+    const Event event = place;
+    place.index = run.free;
+    run.free = due.place;
+    run.step(event);
   }
-  for (Shipment& s : *run.shipments) {
+  for (size_t i = 0; i < run.shipments->size(); ++i) {
+    Shipment& s = (*run.shipments)[i];
     if (s.begun < 0) s.begun = s.ready;
+    s.ended += s.route->hidden_rounds > 0 ? run.waits_of_hidden_rounds(static_cast<int>(i)) : 0;
   }
 }
 

@@ -32,18 +32,18 @@ struct Shipment {
 };
 
 // What a Source may do while messages travel.
-class Traffic {
+class Carrier {
  public:
   virtual double time() const = 0;
   virtual void wake_at(double time, int token) = 0;  // calls Source::woken(token)
   virtual void give(int shipment, int rank) = 0;     // the rank has its own part of this shipment
  protected:
-  ~Traffic() = default;
+  ~Carrier() = default;
 };
 
 class Source {
  public:
-  virtual void begin(Traffic& traffic) = 0;  // at time 0
+  virtual void begin(Carrier& carrier) = 0;  // at time 0
   virtual void woken(int token) = 0;
   virtual void arrived(int shipment) = 0;  // a whole one
  protected:

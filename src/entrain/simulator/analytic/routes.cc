@@ -11,6 +11,7 @@ namespace {
 struct Leg {
   collective::Transfer transfer;
   double share;
+  double messages = 1;
 };
 
 void sort_gates_by_sender(Route& route) {
@@ -56,7 +57,7 @@ Route compile(const std::vector<Leg>& legs, int chunks, const std::vector<int>& 
                            std::binary_search(owners.begin(), owners.end(), rank)});
     for (const size_t i : members) {
       const auto& t = legs[i].transfer;
-      route.hops.push_back({t.from, t.to, legs[i].share, t.reduce, 0, 0});
+      route.hops.push_back({t.from, t.to, legs[i].share, t.reduce, 0, 0, legs[i].messages});
       arrivals.emplace_back(t.chunk, t.round);
     }
   }
@@ -73,17 +74,35 @@ Route compile(const std::vector<Leg>& legs, int chunks, const std::vector<int>& 
 }
 
 Route dense(const plan::Message& message) {
+  const collective::Schedule& schedule = *message.schedule;
   std::vector<Leg> legs;
-  for (const auto& transfer : message.schedule->transfers) legs.push_back({transfer, 1});
-  return compile(legs, message.schedule->chunks, *message.ranks);
+  for (size_t i = 0; i < schedule.transfers.size(); ++i) {
+    const double times = schedule.times.empty() ? 1 : schedule.times[i];
+    legs.push_back({schedule.transfers[i], times, times});
+  }
+  Route route = compile(legs, schedule.chunks, *message.ranks);
+  if (!schedule.times.empty()) {
+    route.hidden_rounds = schedule.hidden_rounds;
+    route.depth = schedule.rounds() + schedule.hidden_rounds;
+  }
+  return route;
 }
 
+}  // namespace
+
 // Bytes are those of one worker's rows; a server answers each with the rows of all.
-Route sparse(const plan::Message& message) {
+Route Routes::sparse(const plan::Message& message) const {
   const std::vector<int>& workers = *message.ranks;
   std::vector<Leg> legs;
+  const bool server = message.exchange == plan::Exchange::kSparseServer;
+  const size_t n = workers.size();
+  for (size_t i = 0; !server && n > static_cast<size_t>(most_exact_) && i < n; ++i) {
+    const auto others = static_cast<double>(n - 1);
+    legs.push_back({{0, workers[i], workers[(i + n / 2) % n], 0, true}, others, others});
+  }
+  if (!legs.empty()) return compile(legs, 1, workers);
   for (const int worker : workers) {
-    if (message.exchange == plan::Exchange::kSparseServer) {
+    if (server) {
       if (worker != message.root) legs.push_back({{0, worker, message.root, 0, true}, 1});
       continue;
     }
@@ -91,7 +110,7 @@ Route sparse(const plan::Message& message) {
       if (other != worker) legs.push_back({{0, worker, other, 0, true}, 1});
     }
   }
-  if (message.exchange == plan::Exchange::kSparseServer) {
+  if (server) {
     for (const int worker : workers) {
       if (worker == message.root) continue;
       legs.push_back({{1, message.root, worker, 0, true}, static_cast<double>(workers.size())});
@@ -99,8 +118,6 @@ Route sparse(const plan::Message& message) {
   }
   return compile(legs, 1, workers);
 }
-
-}  // namespace
 
 std::span<const int> Route::gates_of(int rank) const {
   const auto at = std::lower_bound(senders.begin(), senders.end(), rank);

@@ -5,6 +5,7 @@
 //   worker 3 ──push──┘
 #pragma once
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <shared_mutex>
@@ -22,6 +23,7 @@ struct Hop {
   double share;  // of a segment's bytes
   bool reduce;
   int opens, opens_count;  // Route::opens: the gates that wait for it
+  double messages = 1;     // that it stands for, one after the other
 };
 
 // What a rank sends of one chunk when `needs` others have brought it there; 0: when the message is ready.
@@ -35,7 +37,8 @@ struct Gate {
 struct Route {
   int number = 0;  // of all routes
   int chunks = 1;
-  int depth = 0;  // longest chain of transfers that wait for one another
+  int depth = 0;          // longest chain of transfers that wait for one another
+  int hidden_rounds = 0;  // of a condensed schedule: rounds of that chain that its hops do not show
   std::vector<Gate> gates;
   std::vector<Hop> hops;   // by gate
   std::vector<int> opens;  // gates, by hop
@@ -51,7 +54,10 @@ struct Route {
 // Routes by schedule, worked out once each. Thread-safe. `graph` outlives it.
 class Routes {
  public:
-  explicit Routes(const graph::Graph& graph) : graph_(graph) {}
+  // Messages that more than `most_exact` ranks send to each other are condensed, as collectives are
+  // (collective/condensed.h).
+  explicit Routes(const graph::Graph& graph, int most_exact = std::numeric_limits<int>::max())
+      : graph_(graph), most_exact_(most_exact) {}
 
   struct Found {
     const Route* route;
@@ -62,7 +68,10 @@ class Routes {
   const Route* straight(int from, int to) const;
 
  private:
+  Route sparse(const plan::Message& message) const;
+
   const graph::Graph& graph_;
+  int most_exact_;
   mutable std::shared_mutex mutex_;
   mutable std::unordered_map<const void*, std::unique_ptr<Route>> by_schedule_;  // guarded by mutex_
   // By root (-1: all-gather) and ranks; guarded by mutex_.

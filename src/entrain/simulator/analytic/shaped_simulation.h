@@ -13,34 +13,37 @@
 // and the update of a step is the beginning of the next. Not counted: batch norm's statistics, clipping.
 //
 // Hosts of lab: and local: clusters share Calibration::cores (shared_cores.h).
+//
+// Sums of more than `exact_ranks` ranks are condensed to flows (collective/condensed.h): O(R) instead of
+// O(R^2).
 #pragma once
 
-#include "entrain/plan/plan.h"
+#include <cstdint>
+#include <memory>
+#include <vector>
+
 #include "entrain/simulator/analytic/event_simulation.h"
 #include "entrain/simulator/analytic/network.h"
-#include "entrain/simulator/analytic/routes.h"
-#include "entrain/simulator/analytic/shape_blocks.h"
 
 namespace entrain::simulator {
 
-// What an update costs on this (G, D). All that it refers to outlives it. Thread-safe.
+struct ShapedModel;
+
+// What an update costs on this (G, D). All that it refers to outlives it.
+// Thread-safe.
 class ShapedSimulation {
  public:
   ShapedSimulation(const graph::Graph& graph, const cluster::Cluster& cluster, const Calibration& calibration,
-                   const plan::Planner& planner, const Routes& routes, const Network& network,
-                   const std::vector<double>& update, int64_t examples);
+                   const Network& network, const std::vector<double>& update, int64_t examples,
+                   int exact_ranks);
+  ~ShapedSimulation();
 
   // Requires: strategy.shape, and validate() passed for it.
   Estimate estimate(const strategy::Strategy& strategy) const;
   SimulatedIteration simulate(const strategy::Strategy& strategy) const;
 
  private:
-  class Update;
-  ShapedJob job_;
-  const Calibration& calibration_;
-  const plan::Planner& planner_;
-  const Routes& routes_;
-  const Network& network_;
+  std::unique_ptr<const ShapedModel> model_;
 };
 
 }  // namespace entrain::simulator

@@ -205,6 +205,33 @@ TEST_F(ShapedSimulationTest, EmulatedHostsShareTheCores) {
   EXPECT_NEAR(seconds("@0,1,2 remat=never", 3), 6, 1e-6);
 }
 
+TEST_F(ShapedSimulationTest, TheCriticalPathLeadsFromTheUpdateOverBothRanksToTheLoss) {
+  k.latency_s = 0.0625;
+  const auto t = simulated("0@0 1@1 m=2 remat=never", 2);
+  std::vector<std::string> tracks;
+  double now = 0;
+  for (const Interval& i : t.critical_path) {
+    EXPECT_NEAR(i.begin, now, 1e-6) << i.track << " " << i.name;
+    now = i.end;
+    tracks.push_back(i.track);
+  }
+  EXPECT_EQ(tracks,
+            (std::vector<std::string>{"rank 0", "rank 0 to 1", "rank 1", "rank 1 to 0", "rank 0", "loss"}));
+  EXPECT_EQ(t.critical_path[2].name, "F0/1 to B1/1");
+  EXPECT_NEAR(now, t.estimate.seconds, 1e-9);
+}
+
+TEST_F(ShapedSimulationTest, TheCriticalPathEndsWithTheMessageThatIsWaitedFor) {
+  resize(g.variables[0], 3);
+  const auto t = simulated("@0*.75,1*.25 m=2 remat=never", 4);
+  ASSERT_EQ(t.critical_path.size(), 2u);
+  EXPECT_EQ(t.critical_path[0].track, "rank 0");
+  EXPECT_EQ(t.critical_path[0].begin, 0);
+  EXPECT_EQ(t.critical_path[1].name, "all-reduce of v0");
+  EXPECT_NEAR(t.critical_path[1].begin, 18, 1e-6);
+  EXPECT_NEAR(t.critical_path[1].end, t.estimate.seconds, 1e-9);
+}
+
 TEST_F(ShapedSimulationTest, ExamplesPerUpdateAreTheProfiledBatchOfEachWorkerByDefault) {
   const auto s = shaped(g, d, "@0 remat=never", 3);
   EXPECT_NEAR(EventSimulation(g, d, k).estimate(s).seconds, 3 * 6, 1e-9);
@@ -325,6 +352,66 @@ TEST(ShapedSimulationOfAnyShape, IsNeverBelowItsBusiestRankAndLinkAndRunsPassesI
     }
     EXPECT_NEAR(simulation.estimate(s).seconds, t.estimate.seconds, 1e-9) << what;
   }
+}
+
+// A ring of 16 in the lab's calibration: 480 transfers against 32.
+TEST(ShapedSimulationOfManyRanks, FlowsComeNearTheExactSums) {
+  auto g = slow_layers(3);
+  for (auto& v : g.variables) resize(v, 0.5);
+  for (auto& layer : g.layers) layer.times = {{1, 0.1, 0.2}};
+  for (const char* cluster : {"lab:16x1gbit", "lab:12x1gbit/ranks=2", "lab:4x10gbit+12x1gbit"}) {
+    const auto d = cluster::parse(cluster);
+    const int workers = d.workers();
+    for (const strategy::Topology topology :
+         {strategy::Topology::kRing, strategy::Topology::kHalvingDoubling, strategy::Topology::kReduceScatter,
+          strategy::Topology::kHierarchical, strategy::Topology::kAuto}) {
+      auto s = shaped(g, d, "@0-" + std::to_string(workers - 1), workers);
+      strategy::AllReduce choice;
+      choice.topology = topology;
+      for (auto& v : s.variables) v.parts = {{choice, {}}};
+      const auto exact = EventSimulation(g, d, {}, workers, workers).estimate(s);
+      const auto flows = EventSimulation(g, d, {}, workers, 4).estimate(s);
+      const std::string what = std::string(cluster) + " " + std::to_string(static_cast<int>(topology));
+      // What travels in many pieces at once is smoothed out.
+      const bool even =
+          topology != strategy::Topology::kReduceScatter && topology != strategy::Topology::kHalvingDoubling;
+      EXPECT_NEAR(flows.seconds / exact.seconds, 1, even ? 0.03 : 0.12) << what;
+      EXPECT_NEAR(flows.link_bound / exact.link_bound, 1, even ? 1e-6 : 0.06) << what;
+      EXPECT_LT(flows.transfers, exact.transfers) << what;
+    }
+  }
+}
+
+TEST(ShapedSimulationOfManyRanks, AFlowOfASmallSumWaitsForEveryRoundsWakeUps) {
+  auto g = slow_layers(1);
+  const auto d = cluster::parse("lab:8x1gbit");
+  Calibration k = ideal_links();
+  k.latency_s = 0.125;
+  k.message_s = 0.0625;
+  strategy::AllReduce ring;
+  ring.topology = strategy::Topology::kRing;
+  auto s = shaped(g, d, "@0-7", 8);
+  s.variables[0].parts = {{ring, {}}};
+  const double exact = EventSimulation(g, d, k, 8, 8).estimate(s).seconds;
+  const double flows = EventSimulation(g, d, k, 8, 4).estimate(s).seconds;
+  EXPECT_GT(exact, 3 + 14 * 0.125);
+  EXPECT_NEAR(flows, exact, 0.05 * (exact - 3));
+}
+
+TEST(ShapedSimulationOfManyRanks, RowsOfAThousandRanksTakeWhatARowOfTwoTakes) {
+  auto g = slow_layers(4);
+  const auto d = cluster::parse("lab:256x10gbit/ranks=4");
+  strategy::Shape shape = strategy::parse_shape("0-1@0 2-3@1 m=1024 remat=never", 4);
+  for (size_t c = 0; c < 2; ++c) {
+    shape.cells[c].ranks.clear();
+    for (int r = 0; r < 512; ++r) shape.cells[c].ranks.push_back(2 * r + static_cast<int>(c));
+  }
+  auto s = strategy::build("allreduce", g, d);
+  s.shape = shape;
+  Calibration k = ideal_links();
+  // Rows of two ranks of one host, two micro-batches of one example each: F F . B . B, the row's other half
+  // likewise.
+  EXPECT_NEAR(EventSimulation(g, d, k, 1024).estimate(s).seconds, 2 + 6 + 6 + 4, 1e-3);
 }
 
 TEST(ShapedSimulationOfAnyShape, IsTheSameFromManyThreadsAndAfterOtherShapes) {
