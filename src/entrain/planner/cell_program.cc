@@ -88,7 +88,7 @@ void CellProgram::fill(double rest, double late, double limit) {
       for (int j = layers_ - 1; j >= 0; --j) {
         const bool far = j > 0 && !place.joins_upstream;
         const double transfer = far ? size * bytes.crossing(j) / place.link + overheads.transfer_s : 0;
-        if (micro_batches_ * transfer / place.hosts - 2 * transfer > rest) continue;
+        if (micro_batches_ * transfer / place.hosts - transfer > rest) continue;
         double exposed = 0, sums = 0;
         for (int i = j + 1; i <= layers_; ++i) {
           const double forward = time.forward(j, i);

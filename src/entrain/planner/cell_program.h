@@ -9,7 +9,7 @@
 //
 // A step takes F(0, .) for one micro-batch and then, for the others, what the slowest cell or link needs:
 //   cell  ceil(M / w) pass - pass <= rest       (w replicas take w micro-batches at a time)
-//   link  M transfer / hosts - 2 transfer <= rest
+//   link  M transfer / hosts - transfer <= rest      (forward, say; of the way back the last one waits)
 //   sync  exposed <= late, the longest that a cell's gradients keep the next step waiting
 //   step = F(0, .) + rest + late
 // This is PipeDream's and Alpa's recurrence with the bottleneck as a parameter, except that the first
