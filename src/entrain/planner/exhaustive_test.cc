@@ -66,5 +66,42 @@ TEST(Exhaustive, NoShapeBeatsTheBoundAndThePlannerIsSeldomFarFromTheBest) {
   EXPECT_LE(median(improved), 1.02);
 }
 
+TEST(Exhaustive, NoShapeThatSearchFindsOnLargerJobsBeatsTheBound) {
+  std::mt19937_64 rng(5);
+  const auto between = [&](double low, double high) {
+    return low * std::pow(high / low, std::uniform_real_distribution<>(0, 1)(rng));
+  };
+  std::vector<double> ratios;
+  for (int i = 0; i < 12; ++i) {
+    std::vector<testing::LayerSpec> layers;
+    for (int l = 0; l < 6; ++l) {
+      const double forward = between(0.3, 3);
+      layers.push_back({forward, 2 * forward, 4 * static_cast<int64_t>(between(1, 3000)),
+                        static_cast<int64_t>(between(1, 300)), 0});
+    }
+    std::vector<testing::HostSpec> specs;
+    for (int h = 0; h < 4; ++h)
+      specs.push_back({1 + static_cast<int>(rng() % 2), between(0.5, 1), between(30, 3000)});
+    const testing::Case job{testing::chain(layers), testing::hosts(specs), 10};
+    const Overheads none{1, 0, 0};
+    PlanOptions options;
+    options.overheads = none;
+    options.most = 10;
+    std::vector<strategy::Shape> starts;
+    for (auto& c : plan_shapes(job.graph, job.cluster, job.examples, options)) starts.push_back(c.shape);
+    const Estimator estimator(job.graph, job.cluster, job.examples, {}, none);
+    ImproveOptions search;
+    search.evaluations = 40;
+    search.batch = 20;
+    const auto as_it_is = [](const strategy::Shape&) { return strategy::Strategy{}; };
+    const double best = improve(estimator, starts, TimelineJudge(job), as_it_is, search).front().score;
+    const double bound = lower_bound(job.graph, job.cluster, job.examples).seconds;
+    ASSERT_LE(bound, best * (1 + 1e-9)) << "case " << i;
+    ratios.push_back(best / bound);
+  }
+  fmt::print("best found / bound: median {:.3f}, most {:.3f}\n", median(ratios),
+             *std::max_element(ratios.begin(), ratios.end()));
+}
+
 }  // namespace
 }  // namespace entrain::planner
