@@ -68,6 +68,14 @@ TEST(LowerBound, ASpreadLayerWaitsForItsSumBetweenBackwardAndForward) {
   EXPECT_NEAR(lower_bound(graph, hosts({{1, 1, 5}, {1, 1, 5}}), 4).seconds, 12, 1e-4);
 }
 
+TEST(LowerBound, ALayerThatIsTooMuchForOneHostIsSpreadAndWaitsForItsSum) {
+  // 4 examples take 36 in all and the first layer's 24 alone; spread, the chain of 9 and its 140 bytes at 10
+  // per second, the second-fastest link. Work and bytes by themselves would allow 18.
+  const auto graph = chain({{2, 4, 140, 1}, {1, 2, 1000000, 1}});
+  EXPECT_NEAR(lower_bound(graph, hosts({{1, 1, 1e9}, {1, 1, 10}, {1, 1, 5}}), 4).seconds, 9 + 14, 1e-3);
+  EXPECT_NEAR(lower_bound(graph, hosts({{1, 1, 1e9}, {1, 1, 8}, {1, 1, 5}}), 4).seconds, 24, 1e-3);
+}
+
 TEST(LowerBound, AllExamplesCrossTheCutOfTwoCells) {
   // The first forward takes 1; 4 x 30 bytes cross at 10 per second; forward and backward of the last layer 3;
   // 30 bytes come back; a backward takes 2.
