@@ -5,7 +5,9 @@
 #include <set>
 
 #include "entrain/base/error.h"
+#include "entrain/planner/cell_program.h"
 #include "entrain/planner/colocated.h"
+#include "entrain/planner/rank_orders.h"
 #include "entrain/planner/shares.h"
 #include "entrain/planner/testing.h"
 #include "entrain/strategy/shape_text.h"
@@ -109,6 +111,85 @@ TEST(PlanShapes, RecomputesWhereActivationsDoNotFit) {
   const auto plans = plan_shapes(graph, cluster, 8, options);
   ASSERT_FALSE(plans.empty());
   EXPECT_EQ(plans[0].shape.micro_batches, 8);  // one example at a time: 200 bytes and 24 of parameters
+}
+
+TEST(PlanShapes, RanksThatOnlyServeHoldNothing) {
+  const auto plans =
+      plan_shapes(large_last_layer(), hosts({{1, 1, 1e9}, {0, 1, 1e9}, {1, 1, 1e9}}), 8, ideal());
+  EXPECT_EQ(plans[0].shape.ranks(), (std::vector<int>{0, 2}));
+  for (const auto& plan : plans) EXPECT_FALSE(plan.shape.holds(1)) << to_text(plan.shape);
+}
+
+TEST(PlanShapes, AHostsMemoryIsSharedEquallyAmongItsRanks) {
+  auto cluster = hosts({{2, 1, 1e9}});
+  cluster.hosts[0].memory_gib = 3;
+  const Estimator estimator(large_last_layer(), cluster, 8);
+  EXPECT_EQ(estimator.memory(1), 1.5 * (1 << 30));
+}
+
+TEST(CellProgram, FindsThePipelineAndItsTime) {
+  // Two layers of 3 per example, 4 micro-batches of one; gradients too large to travel. One micro-batch takes
+  // 6 and two transfers of 0.4, and the other three wait for 3 each.
+  const auto graph = chain({{1, 2, 1000000, 4}, {1, 2, 1000000, 4}});
+  const auto cluster = hosts({{1, 1, 10}, {1, 1, 10}});
+  const Estimator estimator(graph, cluster, 4, {}, {1, 0, 0});
+  const std::vector<int> order = {1, 0};
+  CellProgram program(estimator, order, {1, 2}, 4, false);
+  EXPECT_TRUE(program.best(8.9, 0, {2}, 1e9).empty());
+  const auto found = program.best(9, 0, {2}, 1e9);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(to_text(found[0].shape), "0@0 1@1 m=4 remat=never");  // the first ranks have the last layers
+  EXPECT_NEAR(found[0].seconds, 6 + 0.8 + 9, 1e-9);
+  EXPECT_TRUE(program.best(9, 0, {2}, 15).empty());  // slower than what is known
+}
+
+TEST(CellProgram, DataParallelismLeavesNoRestButWaitsForItsSums) {
+  // Two micro-batches of 2 take 2 x 6; 8 and 12 bytes at 10 per second, of which the second layer's wait
+  // behind the first layer's passes: the first's 0.8 are exposed.
+  const auto graph = chain({{1, 2, 8, 1000}, {1, 2, 12, 4}});
+  const auto cluster = hosts({{1, 1, 10}, {1, 1, 10}});
+  const Estimator estimator(graph, cluster, 4, {}, {1, 0, 0});
+  const std::vector<int> order = {0, 1};
+  CellProgram program(estimator, order, {1, 2}, 2, false);
+  EXPECT_TRUE(program.best(0, 0.79, {2}, 1e9).empty());
+  const auto found = program.best(0, 0.81, {2}, 1e9);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(to_text(found[0].shape), "@0-1 m=2 remat=never");
+  EXPECT_NEAR(found[0].seconds, 12 + 0.81, 1e-9);
+}
+
+TEST(CellProgram, CountsWhatIsInFlight) {
+  // The first of two cells has two micro-batches of one example in flight, 5 bytes each, and 36 of
+  // parameters.
+  const auto graph = chain({{1, 2, 12, 5}, {1, 2, 12, 5}});
+  const auto cluster = hosts({{1, 1, 10}, {1, 1, 10}});
+  const std::vector<int> order = {1, 0};
+  const auto plans = [&](double room) {
+    const Estimator estimator(graph, cluster, 4, {{room, 41}, 1}, {1, 0, 0});
+    return CellProgram(estimator, order, {1, 2}, 4, false).best(1e3, 1e3, {2}, 1e9).size();
+  };
+  EXPECT_EQ(plans(46), 1u);
+  EXPECT_EQ(plans(45), 0u);
+}
+
+TEST(RankOrders, AreDifferentInWhatTheRanksCanDo) {
+  const auto graph = large_last_layer();
+  const auto alike = hosts({{1, 1, 10}, {1, 1, 10}, {1, 1, 10}});
+  EXPECT_EQ(rank_orders(Estimator(graph, alike, 4)).size(), 1u);
+  const auto unlike = hosts({{2, 0.5, 10}, {1, 1, 5}});
+  const auto orders = rank_orders(Estimator(graph, unlike, 4));
+  EXPECT_EQ(orders[0], (std::vector<int>{2, 0, 1}));  // the fastest first
+  EXPECT_NE(std::find(orders.begin(), orders.end(), std::vector<int>{0, 1, 2}), orders.end());
+  EXPECT_NE(std::find(orders.begin(), orders.end(), std::vector<int>{0, 2, 1}),
+            orders.end());  // across hosts
+}
+
+TEST(CellWidths, AreAllForFewRanksElsePowersOfTwoAndWholeHosts) {
+  const auto graph = large_last_layer();
+  const auto few = hosts({{3, 1, 10}});
+  EXPECT_EQ(cell_widths(Estimator(graph, few, 4), 3), (std::vector<int>{1, 2, 3}));
+  const auto many = hosts({{6, 1, 10}, {6, 1, 10}, {6, 1, 10}});
+  EXPECT_EQ(cell_widths(Estimator(graph, many, 4), 18), (std::vector<int>{1, 2, 4, 6, 8, 12, 16, 18}));
 }
 
 TEST(PlanShapes, RefusesWrongRequests) {
