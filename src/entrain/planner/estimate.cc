@@ -148,7 +148,7 @@ double Estimator::exposed(const Shape& shape, const Work& work) const {
 }
 
 // Parameters, their gradients and what the optimizer keeps; activations of the micro-batches in flight
-// (plan/passes.h says how many those are).
+// (plan/passes.h says how many those are; interleaved cells may keep more, so all are counted).
 double Estimator::shortfall(const Shape& shape, const Work& work) const {
   std::vector<double> used(speed_.size());
   double behind = 0;
@@ -158,7 +158,7 @@ double Estimator::shortfall(const Shape& shape, const Work& work) const {
     behind += cell.replicas();
     for (int r = 0; r < cell.replicas(); ++r) {
       auto flying = static_cast<double>(work.own[c][r]);
-      if (shape.schedule != "gpipe") flying = std::min(flying, std::ceil(behind / cell.replicas() - 1e-9));
+      if (shape.schedule == "1f1b") flying = std::min(flying, std::ceil(behind / cell.replicas() - 1e-9));
       const double kept = n * bytes_.kept(cell.begin, cell.end);
       const double stored =
           shape.remat == "never" ? flying * kept : flying * n * bytes_.crossing(cell.begin) + kept;
