@@ -94,8 +94,9 @@ class HostsTogether {
       speeds += count * kind.speed;
       best = std::max(best, kind.speed);
     }
-    double low = layers_.all_work() / speeds, high = layers_.all_work() / best;
-    if (enough(hosts, links, low)) return low;
+    double low = std::max(layers_.all_work() / speeds, dearest_layer(hosts)),
+           high = layers_.all_work() / best;
+    if (low >= high || enough(hosts, links, low)) return low;
     while (high - low > 1e-6 * high) {
       const double middle = (low + high) / 2;
       (enough(hosts, links, middle) ? high : low) = middle;
@@ -118,6 +119,26 @@ class HostsTogether {
       if (l + 1 < times.layers()) layers.flow.push_back(static_cast<double>(graph.layers[l].output_bytes));
     }
     return layers;
+  }
+
+  // Each layer is on one host, or spread over two at least, the slower of which waits for its sum.
+  double dearest_layer(const Hosts& hosts) const {
+    double fastest = 0, best_link = 0, second_link = 0;
+    for (const auto& [kind, count] : hosts) {
+      fastest = std::max(fastest, kind.speed);
+      for (int i = 0; i < std::min(count, 2); ++i) {
+        second_link = std::max(second_link, std::min(best_link, kind.link));
+        best_link = std::max(best_link, kind.link);
+      }
+    }
+    double dearest = 0;
+    for (size_t l = 0; l < exposed_.size(); ++l) {
+      const double alone = layers_.examples * layers_.work[l] / fastest;
+      const double spread =
+          second_link > 0 ? exposed_[l].chain_s + exposed_[l].bytes / second_link : kNoLimit;
+      if (exposed_[l].bytes > 0) dearest = std::max(dearest, std::min(alone, spread));
+    }
+    return dearest;
   }
 
   // Whether all layers may be spread over this host and others.

@@ -61,6 +61,80 @@ TEST(LowerBound, HostsThatShareCoresComputeTogetherWhatTheCoresCan) {
   EXPECT_DOUBLE_EQ(lower_bound(graph, cluster, 12, {.shared_speed = 2}).compute_s, 12 * 3 / 2.0);
 }
 
+TEST(LowerBound, ASpreadLayerWaitsForItsSumBetweenBackwardAndForward) {
+  // One example takes 3, its gradient 100 / 20; 4 examples on one host take 12, on two 6.
+  const auto graph = chain({{1, 2, 100, 4}});
+  EXPECT_NEAR(lower_bound(graph, hosts({{1, 1, 20}, {1, 1, 20}}), 4).seconds, 3 + 5, 1e-4);
+  EXPECT_NEAR(lower_bound(graph, hosts({{1, 1, 5}, {1, 1, 5}}), 4).seconds, 12, 1e-4);
+}
+
+TEST(LowerBound, ALayerThatIsTooMuchForOneHostIsSpreadAndWaitsForItsSum) {
+  // 4 examples take 36 in all and the first layer's 24 alone; spread, the chain of 9 and its 140 bytes at 10
+  // per second, the second-fastest link. Work and bytes by themselves would allow 18.
+  const auto graph = chain({{2, 4, 140, 1}, {1, 2, 1000000, 1}});
+  EXPECT_NEAR(lower_bound(graph, hosts({{1, 1, 1e9}, {1, 1, 10}, {1, 1, 5}}), 4).seconds, 9 + 14, 1e-3);
+  EXPECT_NEAR(lower_bound(graph, hosts({{1, 1, 1e9}, {1, 1, 8}, {1, 1, 5}}), 4).seconds, 24, 1e-3);
+}
+
+TEST(LowerBound, AllExamplesCrossTheCutOfTwoCells) {
+  // The first forward takes 1; 4 x 30 bytes cross at 10 per second; forward and backward of the last layer 3;
+  // 30 bytes come back; a backward takes 2.
+  const auto graph = chain({{1, 2, 1000000, 30}, {1, 2, 1000000, 30}});
+  const auto cluster = hosts({{1, 1, 10}, {1, 1, 10}});
+  EXPECT_NEAR(lower_bound(graph, cluster, 4).seconds, 1 + 12 + 3 + 3 + 2, 1e-3);
+  const strategy::Shape pipeline{{{0, 1, {0}}, {1, 2, {1}}}, 4, "gpipe", pipeline::Remat::kNever};
+  EXPECT_GE(testing::Timeline(graph, cluster, pipeline, 4).period(), 21);
+}
+
+TEST(LowerBound, ManyHostsSendMoreThanTheirOwnGradients) {
+  // 100 bytes; k hosts send 2 (k - 1) x 100 among them. At 10 per second each: 2 of 4 hosts at 5 seconds, 3
+  // at 10, 4 at 15; after a chain of 3 each needs 10 for its own. 16 examples take 48 / k.
+  const auto graph = chain({{1, 2, 100, 4}});
+  const std::vector<testing::HostSpec> four(4, {1, 1, 10});
+  EXPECT_NEAR(lower_bound(graph, hosts(four), 16).seconds, 15, 1e-3);
+  // A host that only serves has a link, too.
+  auto with_server = hosts(four);
+  with_server.hosts.push_back(with_server.hosts[0]);
+  with_server.hosts.back().workers = 0;
+  EXPECT_NEAR(lower_bound(graph, with_server, 16).seconds, 13, 1e-3);
+}
+
+TEST(LowerBound, ASparseVariableCountsItsRowsHalfInEachDirection) {
+  // 8 examples touch 8 rows of 4 + 8 bytes: 48 on the busier direction at least. Not the table's 4000.
+  auto graph = chain({{1, 2, 4000, 4}});
+  graph.variables[0].shape = {1000, 1};
+  graph.variables[0].sparse = true;
+  graph.variables[0].rows_per_step = 8;
+  const auto cluster = hosts({{1, 1, 3}, {1, 1, 3}});
+  EXPECT_NEAR(lower_bound(graph, cluster, 8).seconds, 48 / 3.0, 1e-3);
+  EXPECT_NEAR(lower_bound(graph, cluster, 4).seconds, 24 / 3.0, 1e-3);  // half of the examples touch half
+}
+
+TEST(LowerBound, ATiedVariableIsCountedOnce) {
+  auto tied = chain({{1, 2, 100, 1000000}, {1, 2, 4, 1000000}});
+  tied.layers[1].variables.push_back(0);
+  std::sort(tied.layers[1].variables.begin(), tied.layers[1].variables.end());
+  // 104 bytes at 10 per second, which the chain of 6 and 100 of them need more.
+  EXPECT_NEAR(lower_bound(tied, hosts({{1, 1, 10}, {1, 1, 10}}), 4).seconds, 6 + 10, 1e-3);
+}
+
+TEST(LowerBound, AMeasuredPairMayBeFasterThanTheNominalLink) {
+  const auto graph = chain({{1, 2, 100, 4}});
+  auto cluster = hosts({{1, 1, 20}, {1, 1, 20}});
+  cluster.links.push_back({0, 1, 100 * 8e-9, 0});
+  EXPECT_NEAR(lower_bound(graph, cluster, 4).seconds, 6, 1e-3);  // compute: 3 + 100 / 100 is less
+}
+
+TEST(LowerBound, LongChainsLimitTheSizeOfMicroBatches) {
+  // 8 examples at once take 2 x 10 + 8 x 3 = 44, one by one 8 x 23: on two ranks of fast hosts either the
+  // chain of a large micro-batch binds or the work of small ones.
+  const auto graph = chain({{1, 2, 4, 4, 10}});
+  const auto cluster = hosts({{1, 1, 1e9}, {1, 1, 1e9}});
+  const Bound bound = lower_bound(graph, cluster, 8);
+  // At most 4 examples: the chain 20 + 12 and the work 2 x 32 / 2; at most 3: 3 x 29 / ... is more.
+  EXPECT_NEAR(bound.seconds, 32, 1e-3);
+}
+
 TEST(LowerBound, RefusesWhatHasNoProfile) {
   auto graph = chain({{1, 2, 4, 4}});
   EXPECT_THROW(lower_bound(graph, hosts({{}}), 0), InputError);

@@ -52,10 +52,20 @@ CellProgram::CellProgram(const Estimator& estimator, const std::vector<int>& ord
   const PassTimes& time = estimator.times(size_);
   most_rest_ =
       (micro_batches - 1) * (time.both(0, layers_) + (recompute ? time.forward(0, layers_) : 0)) / slowest;
+  double slowest_link = kImpossible;
+  std::set<int> hosts;
+  for (const int r : order) {
+    hosts.insert(estimator.host_of(r));
+    slowest_link = std::min(slowest_link, estimator.link(estimator.host_of(r)));
+  }
+  if (hosts.size() > 1) {
+    most_late_ = 2 * estimator.bytes().gradients(0, layers_) / slowest_link +
+                 layers_ * estimator.overheads().transfer_s;
+  }
   steps_.resize(static_cast<size_t>(ranks_ + 1) * (layers_ + 1));
 }
 
-void CellProgram::fill(double rest, double limit) {
+void CellProgram::fill(double rest, double late, double limit) {
   const PassTimes& time = estimator_.times(size_);
   const LayerBytes& bytes = estimator_.bytes();
   const Overheads& overheads = estimator_.overheads();
@@ -78,7 +88,7 @@ void CellProgram::fill(double rest, double limit) {
       for (int j = layers_ - 1; j >= 0; --j) {
         const bool far = j > 0 && !place.joins_upstream;
         const double transfer = far ? size * bytes.crossing(j) / place.link + overheads.transfer_s : 0;
-        if (micro_batches_ * transfer / place.hosts - 2 * transfer > rest) continue;
+        if (micro_batches_ * transfer / place.hosts - transfer > rest) continue;
         double exposed = 0, sums = 0;
         for (int i = j + 1; i <= layers_; ++i) {
           const double forward = time.forward(j, i);
@@ -93,23 +103,24 @@ void CellProgram::fill(double rest, double limit) {
             sums += bytes.gradients(i - 1, i) > 0 ? overheads.transfer_s : 0;
             exposed =
                 std::max(exposed, sync_s * bytes.gradients(j, i) + sums - time.both(0, i - 1) / fastest_);
+            if (exposed > late) break;
           }
-          const double seconds = behind[i].seconds + pass + 2 * transfer + exposed;
-          if (seconds < here[j].seconds && seconds + rest < limit) here[j] = {seconds, i, place.width};
+          const double seconds = behind[i].seconds + pass + 2 * transfer;
+          if (seconds < here[j].seconds && seconds + rest + late < limit) here[j] = {seconds, i, place.width};
         }
       }
     }
   }
 }
 
-std::vector<CellProgram::Choice> CellProgram::best(double rest, const std::vector<int>& counts,
+std::vector<CellProgram::Choice> CellProgram::best(double rest, double late, const std::vector<int>& counts,
                                                    double limit) {
-  fill(rest, limit);
+  fill(rest, late, limit);
   std::vector<Choice> choices;
   for (const int count : counts) {
     if (count > ranks_) continue;
     const Step& whole = steps_[static_cast<size_t>(count) * (layers_ + 1)];
-    if (whole.seconds != kImpossible) choices.push_back(trace(count, whole.seconds + rest));
+    if (whole.seconds != kImpossible) choices.push_back(trace(count, whole.seconds + rest + late));
   }
   return choices;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <set>
 
 #include "entrain/base/error.h"
@@ -46,79 +47,78 @@ const PassTimes& Estimator::times(int64_t micro_batch) const {
 
 // What the assignment makes of a shape.
 struct Estimator::Work {
-  std::vector<double> busy;               // by rank
-  std::vector<double> latency;            // by cell, of one micro-batch
-  std::vector<double> transfer;           // by cell: the part of latency that is transfers
-  std::vector<double> sent, received;     // by host
+  std::vector<double> busy;      // by rank
+  std::vector<double> latency;   // by cell, of one micro-batch
+  std::vector<double> transfer;  // by cell: the part of latency that is transfers, there and back
+  // By host: bytes of activations, and of these and their gradients (as many in both directions).
+  std::vector<double> forward_sent, forward_received, moved;
   std::vector<std::vector<int64_t>> own;  // by cell and replica: micro-batches
   int64_t largest = 1;                    // micro-batch
 };
 
-Estimate Estimator::of(const Shape& shape) const {
+Estimator::Work Estimator::work_of(const Shape& shape) const {
   const auto assignment = plan::assign(shape, examples_);
-  const size_t cells = shape.cells.size();
-  Work work{std::vector<double>(speed_.size()),
-            std::vector<double>(cells),
-            std::vector<double>(cells),
-            std::vector<double>(link_.size()),
-            std::vector<double>(link_.size()),
-            {},
-            1};
+  Work work;
+  work.busy.resize(speed_.size());
+  work.latency.resize(shape.cells.size());
+  work.transfer.resize(shape.cells.size());
+  for (auto* bytes : {&work.forward_sent, &work.forward_received, &work.moved}) bytes->resize(link_.size());
   for (const auto& m : assignment.micro_batches) work.largest = std::max(work.largest, m.count);
-  const bool recomputes = shape.remat != pipeline::Remat::kNever;
-  for (size_t c = 0; c < cells; ++c) {
+  for (size_t c = 0; c < shape.cells.size(); ++c) {
     const Cell& cell = shape.cells[c];
     auto& own = work.own.emplace_back(cell.ranks.size());
-    double crossing = 0;  // micro-batches that come from another host
+    int crossing = 0;  // micro-batches that come from another host
     for (int m = 0; m < assignment.count(); ++m) {
       const int64_t n = assignment.micro_batches[m].count;
       const int rank = assignment.rank_of[c][m];
-      const PassTimes& time = times(n);
-      double seconds = time.both(cell.begin, cell.end);
       const bool first = own[assignment.replica_of[c][m]]++ == 0;
-      if (recomputes && !(first && shape.remat == pipeline::Remat::kExceptLast))
-        seconds += time.forward(cell.begin, cell.end);
-      seconds = seconds / speed_[rank] + 2 * overheads_.pass_s;
-      work.busy[rank] += seconds;
-      work.latency[c] += seconds / assignment.count();
-      if (c == 0) continue;
-      const int from = host_of_[assignment.rank_of[c - 1][m]], to = host_of_[rank];
+      const bool recomputes =
+          shape.remat == pipeline::Remat::kAlways || (shape.remat == pipeline::Remat::kExceptLast && !first);
+      const double seconds =
+          times(n).both(cell.begin, cell.end) + (recomputes ? times(n).forward(cell.begin, cell.end) : 0);
+      work.busy[rank] += seconds / speed_[rank] + 2 * overheads_.pass_s;
+      work.latency[c] += (seconds / speed_[rank] + 2 * overheads_.pass_s) / assignment.count();
+      const int to = host_of_[rank], from = c == 0 ? to : host_of_[assignment.rank_of[c - 1][m]];
       if (from == to) continue;
       const double bytes = bytes_.crossing(cell.begin) * static_cast<double>(n);
-      work.sent[from] += bytes;  // and gradients the other way
-      work.received[from] += bytes;
-      work.sent[to] += bytes;
-      work.received[to] += bytes;
-      crossing += 1;
+      work.forward_sent[from] += bytes;
+      work.forward_received[to] += bytes;
+      work.moved[from] += bytes;
+      work.moved[to] += bytes;
       work.transfer[c] += bytes / std::min(link_[from], link_[to]) + overheads_.transfer_s;
+      ++crossing;
     }
-    if (crossing > 0) work.transfer[c] *= 2 / crossing;
+    if (crossing > 0) work.transfer[c] *= 2.0 / crossing;
     work.latency[c] += work.transfer[c];
   }
-  double longest = 0, all = 0;
-  for (const double latency : work.latency) all += latency;
-  for (const int rank : shape.ranks()) {
-    double others = all;
-    for (size_t c = 0; c < cells; ++c) {
-      const auto& ranks = shape.cells[c].ranks;
-      if (std::find(ranks.begin(), ranks.end(), rank) != ranks.end())
-        others -= work.latency[c] - work.transfer[c];
-    }
-    longest = std::max(longest, work.busy[rank] + others);
-  }
-  const double late = exposed(shape, work);
-  double links = 0;
-  std::vector<double> sums(link_.size());
-  for (const Cell& cell : shape.cells) {
+  return work;
+}
+
+Estimate Estimator::of(const Shape& shape) const {
+  const Work work = work_of(shape);
+  const double all = std::accumulate(work.latency.begin(), work.latency.end(), 0.0);
+  const double back = std::accumulate(work.transfer.begin(), work.transfer.end(), 0.0) / 2;
+  std::vector<double> others(speed_.size(), all), sums(link_.size());
+  for (size_t c = 0; c < shape.cells.size(); ++c) {
+    const Cell& cell = shape.cells[c];
     std::set<int> hosts;
-    for (const int rank : cell.ranks) hosts.insert(host_of_[rank]);
+    for (const int rank : cell.ranks) {
+      others[rank] -= work.latency[c] - work.transfer[c];
+      hosts.insert(host_of_[rank]);
+    }
     const auto w = static_cast<double>(hosts.size());
     for (const int h : hosts) sums[h] += 2 * (w - 1) / w * bytes_.gradients(cell.begin, cell.end);
   }
-  for (size_t h = 0; h < link_.size(); ++h) {
-    links = std::max(links, (std::max(work.sent[h], work.received[h]) + sums[h]) / link_[h]);
+  double longest = 0, links = 0;
+  for (size_t r = 0; r < speed_.size(); ++r) {
+    if (work.busy[r] > 0) longest = std::max(longest, work.busy[r] + others[r]);
   }
-  return {std::max(longest + late, links), shortfall(shape, work)};
+  for (size_t h = 0; h < link_.size(); ++h) {
+    const double queue = std::max(work.forward_sent[h], work.forward_received[h]) / link_[h];
+    if (queue > 0) longest = std::max(longest, queue + all - back);
+    links = std::max(links, (work.moved[h] + sums[h]) / link_[h]);
+  }
+  return {std::max(longest + exposed(shape, work), links), shortfall(shape, work)};
 }
 
 double Estimator::exposed(const Shape& shape, const Work& work) const {
@@ -149,7 +149,7 @@ double Estimator::exposed(const Shape& shape, const Work& work) const {
 }
 
 // Parameters, their gradients and what the optimizer keeps; activations of the micro-batches in flight
-// (plan/passes.h says how many those are).
+// (plan/passes.h says how many those are; interleaved cells may keep more, so all are counted).
 double Estimator::shortfall(const Shape& shape, const Work& work) const {
   std::vector<double> used(speed_.size());
   double behind = 0;
@@ -159,7 +159,7 @@ double Estimator::shortfall(const Shape& shape, const Work& work) const {
     behind += cell.replicas();
     for (int r = 0; r < cell.replicas(); ++r) {
       auto flying = static_cast<double>(work.own[c][r]);
-      if (shape.schedule != "gpipe") flying = std::min(flying, std::ceil(behind / cell.replicas() - 1e-9));
+      if (shape.schedule == "1f1b") flying = std::min(flying, std::ceil(behind / cell.replicas() - 1e-9));
       const double kept = n * bytes_.kept(cell.begin, cell.end);
       const double stored = shape.remat == pipeline::Remat::kNever
                                 ? flying * kept

@@ -8,8 +8,11 @@
 //              of one micro-batch through the layers before k: gradient l is ready when the layers before it
 //              still have their backward to run, and is needed when they have run their next forward, so all
 //              up to k must travel in that window (lateness of earliest deadline first)
+//   queue_h    bytes of forwards that a host sends or receives / rate, and what one micro-batch takes
+//   besides:
+//              computing, and the way back
 //   links      max over hosts of all bytes in one direction / rate
-//   seconds = max(max_r rank + exposed, links)
+//   seconds = max(max(max_r rank_r, max_h queue_h) + exposed, links)
 //
 // A sum over w hosts takes 2 (w - 1) / w of its bytes on each link in each direction (ring, halving-doubling
 // and parts spread over servers all do).
@@ -68,6 +71,7 @@ class Estimator {
 
  private:
   struct Work;
+  Work work_of(const strategy::Shape& shape) const;
   double shortfall(const strategy::Shape& shape, const Work& work) const;
   double exposed(const strategy::Shape& shape, const Work& work) const;
 

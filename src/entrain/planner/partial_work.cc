@@ -13,7 +13,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 // Bounds of the intervals of shares, close together near 0 and 1.
 std::vector<double> share_bounds() {
   std::vector<double> bounds = {0};
-  for (double s = 1.0 / 64; s < 0.5; s *= 1.3) bounds.push_back(s);
+  for (double s = 1.0 / 64; s < 0.5; s += std::min(0.3 * s, 0.04)) bounds.push_back(s);
   for (size_t i = bounds.size(); i-- > 0;) bounds.push_back(1 - bounds[i]);
   return bounds;
 }
@@ -24,56 +24,69 @@ class LabelTable {
   LabelTable(const LinkLayers& layers, double bucket, size_t size)
       : layers_(layers), bucket_(bucket), size_(size) {}
 
-  std::vector<double> fill(double lo, double hi) {
+  // For shares in [lo, hi].
+  void fill(double lo, double hi) {
     lo_ = lo;
     hi_ = hi;
     for (auto& costs : costs_) costs.assign(size_, kNever);
-    double uniform[3] = {0, layers_.spread[0], 0};  // so far all layers have this label
-    size_t place[3] = {0, buckets(0, 1), buckets(0, 2)};
+    double uniform_cost[] = {0, layers_.spread[0], 0};  // so far all layers have this label
+    size_t uniform_place[] = {0, buckets(0, kPart), buckets(0, kOne)};
     for (size_t l = 1; l < layers_.work.size(); ++l) {
-      const double flow = layers_.examples * layers_.flow[l - 1];
-      std::vector<double> next[3];
-      for (int to = 0; to < 3; ++to) {
-        next[to].assign(size_, kNever);
-        const size_t step = buckets(l, to);
-        const double spread = to == 1 ? layers_.spread[l] : 0;
-        for (int from = 0; from < 3; ++from) {
-          const double cost = spread + flow * distance(from, to);
-          for (size_t b = 0; b + step < size_; ++b) {
-            next[to][b + step] = std::min(next[to][b + step], costs_[from][b] + cost);
-          }
-          if (from == to || place[from] + step >= size_) continue;
-          double& entry = next[to][place[from] + step];
-          entry = std::min(entry, uniform[from] + cost);
+      std::vector<double> next[kStates];
+      for (auto& costs : next) costs.assign(size_, kNever);
+      for (int from = 0; from < kStates; ++from) {
+        for (int to = 0; to < kLabels; ++to) {
+          extend(costs_[from], l, label_of(from), to, next[state_after(is_late(from), to)]);
         }
       }
-      for (int label = 0; label < 3; ++label) {
-        costs_[label] = std::move(next[label]);
-        place[label] += buckets(l, label);
+      for (int from = 0; from < kLabels; ++from) {
+        for (int to = 0; to < kLabels; ++to) {
+          const size_t place = uniform_place[from] + buckets(l, to);
+          if (from == to || place >= size_) continue;
+          double& entry = next[state_after(from == kPart, to)][place];
+          entry = std::min(entry, uniform_cost[from] + cost(l, from, to));
+        }
+        uniform_cost[from] += cost(l, from, from);
+        uniform_place[from] += buckets(l, from);
       }
-      uniform[1] += layers_.spread[l];
+      for (int state = 0; state < kStates; ++state) costs_[state] = std::move(next[state]);
     }
-    std::vector<double> least(size_);
-    for (size_t b = 0; b < size_; ++b) least[b] = std::min({costs_[0][b], costs_[1][b], costs_[2][b]});
-    return least;
   }
 
+  // The least in bucket `b`, with layers that are spread, or without any.
+  double with_spread(size_t b) const { return std::min({costs_[2][b], costs_[3][b], costs_[4][b]}); }
+  double without_spread(size_t b) const { return std::min(costs_[0][b], costs_[1][b]); }
+
  private:
+  // A label: nothing, a part or all of a layer's examples. States 0 and 1: nothing or all, and no layer was
+  // spread so far; 2 to 4: nothing, a part, all, and some layer is spread.
+  enum { kZero, kPart, kOne, kLabels, kStates = 5 };
+  static int label_of(int state) { return state < 2 ? 2 * state : state - 2; }
+  static bool is_late(int state) { return state >= 2; }
+  static int state_after(bool late, int label) { return late || label == kPart ? 2 + label : label / 2; }
+
+  void extend(const std::vector<double>& costs, size_t layer, int from, int to,
+              std::vector<double>& next) const {
+    const size_t step = buckets(layer, to);
+    const double more = cost(layer, from, to);
+    for (size_t b = 0; b + step < size_; ++b) next[b + step] = std::min(next[b + step], costs[b] + more);
+  }
   size_t buckets(size_t layer, int label) const {
-    const double share = label == 0 ? 0 : label == 1 ? lo_ : 1;
+    const double share = label == kZero ? 0 : label == kPart ? lo_ : 1;
     return static_cast<size_t>(layers_.examples * layers_.work[layer] * share / bucket_);
   }
-  double distance(int from, int to) const {
-    if (from == to) return 0;
-    if (from != 1 && to != 1) return 1;
-    return from == 0 || to == 0 ? lo_ : 1 - hi_;
+  double cost(size_t layer, int from, int to) const {
+    double distance = 0;
+    if (from != to) distance = from == kZero || to == kZero ? lo_ : 1 - hi_;
+    if (from != to && from != kPart && to != kPart) distance = 1;
+    return (to == kPart ? layers_.spread[layer] : 0) + layers_.examples * layers_.flow[layer - 1] * distance;
   }
 
   const LinkLayers& layers_;
   double bucket_;
   size_t size_;
   double lo_ = 0, hi_ = 0;
-  std::vector<double> costs_[3];  // by label of the last layer
+  std::vector<double> costs_[kStates];  // of the layers so far
 };
 
 }  // namespace
@@ -103,15 +116,18 @@ void PartialWork::fill_table() {
   table_.assign(size, kNever);
   LabelTable labels(layers_, bucket_, size);
   const std::vector<double> bounds = share_bounds();
+  // What is in bucket b may stand for as much more work as rounding hides: a bucket per layer, and of spread
+  // layers the width of the interval.
+  const auto enter = [&](size_t b, double bytes, double hidden_s) {
+    if (bytes == kNever) return;
+    const size_t hidden = layers_.work.size() + 1 + static_cast<size_t>(std::ceil(hidden_s / bucket_));
+    for (size_t u = b; u <= std::min(b + hidden, size - 1); ++u) table_[u] = std::min(table_[u], bytes);
+  };
   for (size_t i = 0; i + 1 < bounds.size(); ++i) {
-    const std::vector<double> least = labels.fill(bounds[i], bounds[i + 1]);
-    // Work that rounding may hide: a bucket per layer, and the width of the interval.
-    const auto hidden =
-        layers_.work.size() + 1 +
-        static_cast<size_t>(std::ceil((bounds[i + 1] - bounds[i]) * layers_.all_work() / bucket_));
+    labels.fill(bounds[i], bounds[i + 1]);
     for (size_t b = 0; b < size; ++b) {
-      if (least[b] == kNever) continue;
-      for (size_t u = b; u <= std::min(b + hidden, size - 1); ++u) table_[u] = std::min(table_[u], least[b]);
+      enter(b, labels.with_spread(b), (bounds[i + 1] - bounds[i]) * layers_.all_work());
+      if (i == 0) enter(b, labels.without_spread(b), 0);
     }
   }
 }

@@ -22,7 +22,7 @@ std::vector<int> default_micro_batches(int ranks, int64_t examples) {
     for (int64_t m = 12; m <= 96; m *= 2) counts.insert(m);
     for (int64_t m = 16; m <= 64; m *= 2) counts.insert(m);
   } else {
-    for (int64_t m = 8; m < 2L * ranks; m *= 4) counts.insert(m);
+    for (int64_t m = 8; m < 2L * ranks; m *= 2) counts.insert(m);
   }
   for (const int times : {1, 2, 4}) counts.insert(static_cast<int64_t>(times) * ranks);
   counts.insert(std::min<int64_t>(examples, ranks));
@@ -78,16 +78,20 @@ void add_cells(const Estimator& estimator, const std::vector<int>& order, int mi
   const int ranks = static_cast<int>(order.size());
   const auto widths = cell_widths(estimator, ranks);
   CellProgram program(estimator, order, widths, micro_batches, recompute);
-  // From 0, then in steps to the most; a larger rest than the best step so far is of no use.
-  const double most = program.most_rest();
+  // Both limits from 0, then in steps to the most; what alone is more than the best step is of no use.
   const double ratio = rests > 2 ? std::pow(2.0 * ranks, 1.0 / (rests - 2)) : 2;
-  double rest = 0;
-  for (int i = 0; i < rests; ++i) {
-    const double limit = 1.5 * pool.best();  // the closed form may see it otherwise
-    if (rest >= limit) break;
-    for (auto& choice : program.best(rest, widths, limit)) pool.add(std::move(choice.shape), "cells");
-    if (most <= 0) break;
-    rest = i == 0 ? most / (2.0 * ranks) : rest * ratio;
+  constexpr double kLateParts[] = {0, 1.0 / 64, 1.0 / 16, 1.0 / 4, 1};
+  for (const double part : kLateParts) {
+    const double late = part * program.most_late();
+    if (part > 0 && late <= 0) break;
+    double rest = 0;
+    for (int i = 0; i < rests; ++i) {
+      const double limit = 1.5 * pool.best();  // the closed form may see it otherwise
+      if (rest + late >= limit) break;
+      for (auto& choice : program.best(rest, late, widths, limit)) pool.add(std::move(choice.shape), "cells");
+      if (program.most_rest() <= 0) break;
+      rest = i == 0 ? program.most_rest() / (2.0 * ranks) : rest * ratio;
+    }
   }
 }
 

@@ -16,6 +16,18 @@ std::vector<int> ranks_of(const cluster::Cluster& cluster, const std::vector<int
   return ranks;
 }
 
+// Rank 0 of each host, then rank 1 of each, ...: replicas of a cell lie on different hosts, and a micro-batch
+// stays on its host.
+std::vector<int> across_hosts(const Estimator& estimator, const std::vector<int>& order) {
+  std::vector<int> ranks;
+  for (int place = 0; ranks.size() < order.size(); ++place) {
+    for (const int r : order) {
+      if (r - estimator.cluster().first_rank(estimator.host_of(r)) == place) ranks.push_back(r);
+    }
+  }
+  return ranks;
+}
+
 }  // namespace
 
 std::vector<std::vector<int>> rank_orders(const Estimator& estimator) {
@@ -53,6 +65,10 @@ std::vector<std::vector<int>> rank_orders(const Estimator& estimator) {
       // Backwards is of use only where it puts other ranks first.
       if (speed(best.front()) != speed(best.back()) || link(best.front()) != link(best.back())) add(best);
     }
+  }
+  for (size_t i = 0, count = orders.size(); i < count; ++i) {
+    auto across = across_hosts(estimator, orders[i]);
+    if (across != orders[i]) orders.push_back(std::move(across));
   }
   return orders;
 }

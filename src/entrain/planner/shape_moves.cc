@@ -5,6 +5,7 @@
 
 #include "entrain/base/error.h"
 #include "entrain/pipeline/plan/remat.h"
+#include "entrain/pipeline/plan/schedule.h"
 #include "entrain/planner/shares.h"
 
 namespace entrain::planner {
@@ -161,7 +162,8 @@ class Change {
   }
 
   bool change_schedule() {
-    shape_.schedule = shape_.schedule == "gpipe" ? "1f1b" : "gpipe";
+    const auto names = pipeline::schedule_names();
+    shape_.schedule = names[below(rng_, names.size())];
     return shape_.cells.size() > 1;
   }
 
