@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "entrain/base/units.h"
-#include "entrain/planner/bound.h"
 #include "entrain/simulator/analytic/bound.h"
-#include "entrain/strategy/shape_text.h"
 #include "entrain/tuner/money.h"
+#include "strategies/tune_certificate.h"
 
 namespace entrain::app {
 namespace {
@@ -105,31 +103,8 @@ std::string verdict(const json& j) {
       fmt::join(near, ", "), 100 * (slowest / fastest - 1), baseline);
 }
 
-// What was found beside one host alone, and how far from the best possible it is.
-std::string certificate(const json& j) {
-  const json& c = j["certificate"];
-  const double best = j["best_step_time_s"];
-  std::string text;
-  if (c.contains("vs_one_host")) {
-    const double speed = c["vs_one_host"];
-    const auto hosts = c["hosts_used"].get<size_t>();
-    const std::string alone = format_seconds(c["one_host_s"].get<double>());
-    if (hosts == 1) {
-      text += fmt::format("Use one host: on these links more of them are not faster than {}.\n", alone);
-    } else {
-      text += fmt::format("{} hosts: {:.2f}x one host alone, which takes {}.\n", hosts, speed, alone);
-    }
-  }
-  return text +
-         fmt::format(
-             "Certificate: {} per update. No shape without compression takes less than {} here ({}), so at "
-             "most {:.2f}x is left.\n",
-             format_seconds(best), format_seconds(c["bound_s"].get<double>()), c["binds"].get<std::string>(),
-             std::max(1.0, c["ratio"].get<double>()));
-}
-
 std::string limits(const json& j) {
-  if (j.contains("certificate")) return certificate(j);
+  if (j.contains("certificate")) return certificate_text(j["certificate"]);
   const double compute = j["compute_s"], bound = j["bound_s"], best = j["best_step_time_s"];
   if (compute >= 0.95 * best) {
     return fmt::format(
@@ -148,40 +123,6 @@ std::string limits(const json& j) {
       "{:.2f}x as fast as {} is the most that is possible.\n",
       format_seconds(compute), format_seconds(bound), std::max(1.0, j["speedup_possible"].get<double>()),
       j["best_baseline"].get<std::string>());
-}
-
-std::string binding(const planner::Bound& bound, const cluster::Cluster& cluster) {
-  switch (bound.binds) {
-    case planner::Bound::Part::kCompute:
-      return "computing, with all ranks busy, binds";
-    case planner::Bound::Part::kChain:
-      return "one micro-batch's way through all layers binds";
-    case planner::Bound::Part::kLinks:
-      break;
-  }
-  return bound.host < 0
-             ? "links and computing together bind"
-             : fmt::format("the link of {} binds", cluster.hosts[static_cast<size_t>(bound.host)].address);
-}
-
-json certificate_of(const tuner::TuneResult& r, const dataset::Domain& domain, const TuneSummary& tuned) {
-  const int64_t examples = domain.settings.batch_size * domain.cluster.workers();
-  const planner::Bound bound =
-      planner::lower_bound(domain.graph, domain.cluster, examples, {.shared_speed = tuned.shared_cores});
-  std::set<int> hosts;
-  const auto ranks = r.best.shape ? r.best.shape->ranks() : domain.cluster.worker_ranks();
-  for (const int rank : ranks) hosts.insert(domain.cluster.host_of(rank));
-  json c = {{"bound_s", bound.seconds},     {"binds", binding(bound, domain.cluster)},
-            {"compute_s", bound.compute_s}, {"chain_s", bound.chain_s},
-            {"links_s", bound.links_s},     {"ratio", r.best_s / bound.seconds},
-            {"hosts_used", hosts.size()}};
-  if (r.best.shape) c["shape"] = strategy::to_text(*r.best.shape);
-  const Standing* alone = r.fastest(tuner::kAloneOrigin);
-  if (alone != nullptr) {
-    c["one_host_s"] = alone->seconds;
-    c["vs_one_host"] = alone->seconds / r.best_s;
-  }
-  return c;
 }
 
 }  // namespace
@@ -218,7 +159,7 @@ json tune_report(const tuner::TuneResult& r, const dataset::Domain& domain, cons
     report["left_out"].push_back({{"name", each.name}, {"reason", each.reason}});
   }
   if (tuned.shapes) {
-    report["certificate"] = certificate_of(r, domain, tuned);
+    report["certificate"] = certificate_of(r, domain, tuned.shared_cores);
     report["bound_s"] = report["certificate"]["bound_s"];
     report["speedup_possible"] = r.baseline_s / report["bound_s"].get<double>();
   }

@@ -111,6 +111,14 @@ TEST_F(ShapeTune, IsComparedWithOneHostAPipelineAndTheBuildersInTheFinalRound) {
   EXPECT_EQ(result.fastest("import"), nullptr);
 }
 
+TEST_F(ShapeTune, WhatIsClearlySlowerIsInTheFinalRoundOnceOnly) {
+  runner.whole_s = 0.6;
+  run();
+  EXPECT_EQ(std::count(runner.ran.begin(), runner.ran.end(), "@0"), 2);  // 2 s, and first looked at
+  EXPECT_EQ(std::count(runner.ran.begin(), runner.ran.end(), "@1-2"), 4);
+  EXPECT_EQ(std::count(runner.ran.begin(), runner.ran.end(), "allreduce"), 4);
+}
+
 // 30 MB on four links of 100 Mbit/s take seconds.
 TEST_F(ShapeTune, ABuilderThatTheLinksMakeTooSlowIsNotRun) {
   const TuneResult result = run("lab:4x100mbit");

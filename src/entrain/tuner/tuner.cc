@@ -191,11 +191,15 @@ int Tuner::final_trials() const {
   return options_.confirm_rounds * (options_.finalists + builders);
 }
 
-// Alternately, so that a slowing machine affects all equally.
+// Alternately, so that a slowing machine affects all equally. With shapes, those that were clearly slower run
+// once more only: their steps may take seconds.
 void Tuner::plan_final_round() {
   const std::vector<size_t> candidates = finalists(trials_, options_.finalists, options_.reference);
+  const double best = least(trials_, [](const Trial&) { return true; });
   for (int round = 0; round < options_.confirm_rounds; ++round) {
     for (const size_t i : candidates) {
+      const bool slower = options_.shapes != nullptr && trials_[i].step_s() > kClearlySlower * best;
+      if (slower && round > 0) continue;
       const auto ran = std::count_if(trials_.begin(), trials_.end(), [&](const Trial& trial) {
         return trial.origin == kConfirmOrigin && same(trial.strategy, trials_[i].strategy);
       });
