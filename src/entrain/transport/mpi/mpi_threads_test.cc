@@ -83,23 +83,32 @@ TEST(MpiThreads, AFailureThatAllHearOfEndsInMpiFinalizeToo) {
   Op send, recv;
   ranks[0]->post_send(1, 1, {data}, {}, send.done());  // still under way, and not wanted
   ranks[2]->post_recv(0, 1, {}, {}, recv.done());
-  close_all(ranks, {"", "disk full", ""});
+  world.hold_large(0);
+  std::thread close([&] { close_all(ranks, {"", "disk full", ""}); });
+  sleep_s(0.3);
+  world.thaw(0);  // rank 1 takes it after all, so that rank 0 has its memory back
+  close.join();
   EXPECT_EQ(world.finalized(), (std::vector<int>{0, 1, 2}));
 }
 
 TEST(MpiThreads, TheRankThatHangsIsBlamedAndNobodyWaitsForItToFinish) {
-  MpiWorld world(3);
-  Ranks ranks = ranks_of(world, 3);
+  MpiWorld world(4);
+  Ranks ranks = ranks_of(world, 4);
+  std::thread closed([&] { ranks[3]->close(""); });  // in order: silent, but not to blame
+  Op heard, op;
+  ranks[0]->post_send(1, 1, {as_bytes("x")}, {}, [](Result) {});
+  ranks[1]->post_recv(0, 1, {}, {}, heard.done());
+  EXPECT_EQ(heard.error().second, "");
   world.freeze(0);
-  Op op;
   ranks[1]->post_recv(2, 1, {}, {.deadline = Deadline::after(4.5), .what = "all-reduce of fc1.weight"},
                       op.done());
   const auto [culprit, text] = op.error();
   EXPECT_EQ(culprit, 0);
   EXPECT_THAT(text, AllOf(HasSubstr("rank 0 has been silent for"), HasSubstr("fc1.weight, from rank 2")));
-  std::thread first([&] { ranks[1]->close(""); });
-  ranks[2]->close("");
-  first.join();
+  std::thread one([&] { ranks[1]->close(""); }), two([&] { ranks[2]->close(""); });
+  one.join();
+  two.join();
+  closed.join();
   EXPECT_EQ(world.finalized(), std::vector<int>{});
   world.end_job();
   ranks[0]->close("");
