@@ -261,6 +261,29 @@ TEST(Tcp, UrgentMessagesOvertakeQueuedOnes) {
   for (auto& rank : world.ranks) rank->close("");
 }
 
+// A socket that is closed too early answers what still comes with a reset, which destroys what is unread.
+TEST(Tcp, ALateReaderGetsAllThatWasSentBeforeTheClose) {
+  HalfWorld world;
+  std::vector<std::byte> data(120'000);
+  const int window = 32768;  // so that most of it stays at the sender
+  ::setsockopt(world.sockets[0].get(), SOL_SOCKET, SO_RCVBUF, &window, sizeof window);
+  world.ranks[0]->post_send(2, 5, {data}, {}, [](Result) {});
+  std::thread close([&] { world.ranks[0]->close(""); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const auto ping = FrameHeader{FrameType::kPing, 0, 0}.encode();
+  ::send(world.sockets[0].get(), ping.data(), ping.size(), MSG_NOSIGNAL);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  std::string error;
+  FrameHeader::Wire wire;
+  EXPECT_TRUE(net::read_fully(world.sockets[0], wire.data(), wire.size(), soon(), error)) << error;
+  EXPECT_TRUE(net::read_fully(world.sockets[0], data.data(), data.size(), soon(), error)) << error;
+  EXPECT_TRUE(net::read_fully(world.sockets[0], wire.data(), wire.size(), soon(), error)) << error;
+  EXPECT_EQ(FrameHeader::decode(wire.data())->type, FrameType::kGoodbye);
+  world.sockets.clear();
+  world.ranks[1]->close("");
+  close.join();
+}
+
 TEST(Tcp, CloseEndsReceivesThatAreUnderWay) {
   HalfWorld world;
   const auto wire = FrameHeader{FrameType::kData, 5, 1'000'000}.encode();
