@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstring>
 #include <future>
 #include <numeric>
@@ -453,6 +454,16 @@ TEST_P(TransportTest, ControlCollectives) {
       EXPECT_EQ(broadcast(t, 2, mine, kControlTags + 3, soon()), "aa" + std::to_string(round));
     }
     EXPECT_THROW(barrier(t, 5, soon()), Error);
+  });
+}
+
+TEST_P(TransportTest, ABroadcastIsOverForItsRootWhenAllHaveIt) {
+  run(3, [](int rank, Transport& t) {
+    const std::string text(size_t{4} << 20, 'x');
+    if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::string got = broadcast(t, 2, rank == 2 ? text : "", kControlTags, soon());
+    EXPECT_TRUE(got == text);
+    got.assign(got.size(), '-');  // the root's own memory again
   });
 }
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <regex>
 #include <set>
 
@@ -84,13 +85,11 @@ TEST(Styles, TheLargeOrTheSmallVariablesAreServedAndTheOthersReduced) {
 TEST(Styles, EveryNumberOfShardsIsDrawn) {
   Space space(model());
   std::set<int> shards;
-  for (int i = 0; i < 500; ++i) {
+  for (int i = 0; i < 1000; ++i) {
     const Strategy s = sample_own(space.facts, space.options, space.rng);
     if (s.variables[1].partition) shards.insert(s.variables[1].partition->shards);
   }
-  EXPECT_GT(shards.size(), 30u);
-  EXPECT_EQ(*shards.begin(), 2);
-  EXPECT_EQ(*shards.rbegin(), 40);
+  EXPECT_GT(shards.size(), 35u);  // of the 39 from 2 to 40
 }
 
 TEST(Styles, AboutHalfOfTheSparseVariablesAreCutToAShardPerHostOrSo) {

@@ -1,6 +1,7 @@
 // MpiRank over an MPI of threads: the suite, and what a job under mpirun cannot be made to do.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <future>
 
 #include "entrain/base/error.h"

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <future>
 
 #include "entrain/base/error.h"
