@@ -40,6 +40,7 @@ class Op {
   Done done() {
     return [promise = promise_](Result result) { promise->set_value(std::move(result)); };
   }
+  bool ended() const { return future_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
   std::pair<int, std::string> error() {
     try {
       if (const auto error = future_.get().error) std::rethrow_exception(error);
@@ -161,6 +162,25 @@ TEST(MpiThreads, WhereLossesAreToleratedASendToARankThatHangsEndsInTimeAndTheOth
   EXPECT_EQ(out.error().second + in.error().second, "");
   ranks[0]->close("");
   world.end_job();
+  close_all(ranks);
+}
+
+// From then on messages are copied, but this one MPI still reads where it lies.
+TEST(MpiThreads, MemoryThatWasLentBeforeLossesWereToleratedStaysLentUntilMpiHasReadIt) {
+  MpiWorld world(2);
+  Ranks ranks = ranks_of(world, 2);
+  const std::vector<std::byte> data(kLarge);
+  Op send, recv;
+  world.hold_large(0);
+  ranks[0]->post_send(1, 1, {data}, {}, send.done());
+  sleep_s(0.1);
+  for (auto& rank : ranks) rank->tolerate_losses();
+  ranks[0]->post_recv(1, 2, {}, {.deadline = Deadline::after(0.1)}, recv.done());
+  EXPECT_EQ(recv.error().first, 1);  // rank 1 is lost
+  sleep_s(0.1);
+  EXPECT_FALSE(send.ended());
+  world.thaw(0);
+  send.error();
   close_all(ranks);
 }
 
