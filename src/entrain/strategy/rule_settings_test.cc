@@ -66,7 +66,7 @@ TEST(RuleSettings, TheRuleOfSettingsHasThem) {
        .loss_window = 5,
        .choice = "stochastic",
        .overlap = false}),
-        Rule(LsgdAsync{.period = 64, .pull = 0.3, .proximal = 0, .local_period = 7}), Rule(Lsgd{}),
+        Rule(LsgdAsync{.period = 64, .pull = 0.3, .proximal = 0, .local_period = 1}), Rule(Lsgd{}),
         Rule(LsgdAsync{}), Rule(Easgd{.period = 3, .pull = 0.5}), Rule(EasgdAsync{.period = 3, .pull = 0.5}),
         Rule(Downpour{.period = 5}), Rule(LocalSgd{.period = 5, .overlap = false}), Rule(Bmuf{}),
         Rule(Bmuf{.period = 5, .block_momentum = 0, .block_rate = 0.9}), Rule(Parle{.period = 5, .scope = 7}),
@@ -77,6 +77,7 @@ TEST(RuleSettings, TheRuleOfSettingsHasThem) {
   }
   EXPECT_EQ(std::get<Easgd>(rule_of(defaults_of("eamsgd"))).pull, defaults_of("eamsgd").pull);
   EXPECT_FALSE(std::get<Lsgd>(rule_of(defaults_of("lsgd"))).proximal.has_value());
+  EXPECT_FALSE(std::get<Lsgd>(rule_of(defaults_of("lsgd"))).local_period.has_value());
   EXPECT_FALSE(std::get<Bmuf>(rule_of(defaults_of("bmuf"))).block_momentum.has_value());
   EXPECT_FALSE(std::get<AsyncPs>(rule_of(defaults_of("async-ps"))).staleness.has_value());
   EXPECT_THROW(rule_of(defaults_of("sgd")), InputError);

@@ -111,13 +111,17 @@ TEST(Shape, RefusesSharesThatDoNotDivideTheExamples) {
               AllOf(HasSubstr("cell 0: shares sum to 1.1"), HasSubstr("allowed: 1")));
   EXPECT_THAT(error_after([](Shape& s) { s.cells[0].shares[1] = 0; }), HasSubstr("share of rank 1 is 0"));
   EXPECT_THAT(error_after([](Shape& s) { s.cells[0].shares[1] = NAN; }), HasSubstr("share of rank 1 is nan"));
-  EXPECT_THAT(error_after([](Shape& s) { s.cells[0].shares = {1.1, -.1, .1, -.1}; }), HasSubstr("at most 1"));
+  EXPECT_THAT(error_after([](Shape& s) {
+                s.cells[0].shares = {1.1, -.1, .1, -.1};
+              }),
+              HasSubstr("share of rank 0 is 1.1, allowed: above 0, at most 1"));
 }
 
 TEST(Shape, RefusesMicroBatchesThatLeaveAReplicaWithoutOne) {
   EXPECT_THAT(
       error_after([](Shape& s) { s.micro_batches = 3; }),
       AllOf(HasSubstr("micro_batches is 3"), HasSubstr("4 replicas"), HasSubstr("allowed: 4 or more")));
+  EXPECT_THAT(error_after([](Shape& s) { s.micro_batches = 1; }), HasSubstr("allowed: 4 or more"));
   EXPECT_THAT(error_after([](Shape& s) { s.micro_batches = -1; }), HasSubstr("micro_batches is -1"));
 }
 

@@ -82,6 +82,12 @@ void for_each_part(const Strategy& s, Function function) {
   }
 }
 
+Compressor compressor_of(const Part& part) {
+  if (const auto* reduce = std::get_if<AllReduce>(&part.synchronizer)) return reduce->compressor;
+  const auto* server = std::get_if<ParameterServer>(&part.synchronizer);
+  return server ? server->compressor : Compressor::kNone;
+}
+
 class SamplerInSpace : public testing::TestWithParam<Space> {
  protected:
   SamplerOptions options() const { return {.space = GetParam()}; }
@@ -167,13 +173,18 @@ TEST_P(SamplerInSpace, CrossingTakesEachVariableFromAParent) {
     }
     return config;
   };
+  int mixed = 0;  // a variable of the second between two of the first
   for (int i = 0; i < 200; ++i) {
     const Strategy a = sampler.sample(rng), b = sampler.sample(rng), child = sampler.crossover(a, b, rng);
+    std::string parents;
     for (size_t v = 0; v < child.variables.size(); ++v) {
-      EXPECT_TRUE(shape(child.variables[v]) == shape(a.variables[v]) ||
-                  shape(child.variables[v]) == shape(b.variables[v]));
+      const bool of_a = shape(child.variables[v]) == shape(a.variables[v]);
+      EXPECT_TRUE(of_a || shape(child.variables[v]) == shape(b.variables[v]));
+      parents += of_a ? 'a' : 'b';
     }
+    if (parents.find("ba") != std::string::npos) ++mixed;
   }
+  EXPECT_GT(mixed, 50);
 }
 
 TEST(PublishedSpace, HoldsToAutoSyncsRules) {
@@ -265,12 +276,38 @@ TEST(OwnSpace, CompressesOnlyWhenAllowed) {
           : i % 3 == 1 ? sampler.mutate(s, rng)
                        : sampler.crossover(s, sampler.sample(rng), rng);
       validate(s, g, c);
-      for_each_part(s, [&](const VariableConfig&, const Part& part) {
-        if (const auto* reduce = std::get_if<AllReduce>(&part.synchronizer)) ++seen[reduce->compressor];
-        if (const auto* server = std::get_if<ParameterServer>(&part.synchronizer)) ++seen[server->compressor];
-      });
+      for_each_part(s, [&](const VariableConfig&, const Part& part) { ++seen[compressor_of(part)]; });
     }
     EXPECT_EQ(seen.size(), allowed ? 3u : 1u);
+  }
+}
+
+TEST(OwnSpace, CompressesTheLargestVariablesFirst) {
+  const graph::Graph g = dense();  // the largest: fc1.weight
+  const cluster::Cluster c = cluster::parse("lab:4x1gbit");
+  const Sampler sampler(g, c, {.compressors = {parse_compression("fp16")}});
+  Rng rng(3);
+  for (int i = 0; i < 100; ++i) {
+    const Strategy s = sampler.sample(rng);
+    std::set<std::string> compressed;
+    for_each_part(s, [&](const VariableConfig& config, const Part& part) {
+      if (compressor_of(part) != Compressor::kNone) compressed.insert(config.name);
+    });
+    EXPECT_EQ(compressed.contains("fc1.weight"), !compressed.empty());
+  }
+}
+
+TEST(PublishedSpace, KnowsNoCompressors) {
+  const graph::Graph g = dense();
+  const cluster::Cluster c = cluster::parse("lab:4x1gbit");
+  const Sampler sampler(g, c, {.space = Space::kPublished, .compressors = {parse_compression("fp16")}});
+  Rng rng(3);
+  Strategy s = sampler.sample(rng);
+  for (int i = 0; i < 100; ++i) {
+    s = sampler.mutate(s, rng);
+    for_each_part(s, [&](const VariableConfig&, const Part& part) {
+      EXPECT_EQ(compressor_of(part), Compressor::kNone);
+    });
   }
 }
 

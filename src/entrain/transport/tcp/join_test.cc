@@ -69,6 +69,13 @@ TEST(JoinTcp, StrangersDisturbNobody) {
   for (auto& rank : ranks) EXPECT_EQ(rank.get(), "");
 }
 
+TEST(JoinTcp, ARankOutsideTheJobIsRefused) {
+  const rendezvous::Server server({"127.0.0.1", 0, 3, kToken});
+  for (const int rank : {-1, 3}) {
+    EXPECT_THAT(join(job_of(server, rank, 3), 1).get(), HasSubstr("it must be from 0 to 2"));
+  }
+}
+
 TEST(JoinTcp, TheRendezvousErrorsReachTheCaller) {
   rendezvous::Server server({"127.0.0.1", 0, 3, kToken});
   EXPECT_THAT(join(job_of(server, 0, 3), 1.0).get(), AllOf(HasSubstr("rank 0"), HasSubstr("for ranks 1, 2")));

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <future>
 
 #include "entrain/base/error.h"
@@ -175,6 +176,53 @@ TEST(Tcp, WhereLossesAreToleratedAnAbortLosesOnlyWhoSentIt) {
   expect_both_go_on(world, reason);
 }
 
+TEST(Tcp, ARankThatHasNothingToSayPingsOncePerSecond) {
+  HalfWorld world;
+  const Deadline end = Deadline::after(2.5);
+  std::string error;
+  FrameHeader::Wire wire;
+  int pings = 0;
+  while (pings < 10 && net::read_fully(world.sockets[0], wire.data(), wire.size(), end, error)) {
+    const auto header = FrameHeader::decode(wire.data());
+    ASSERT_TRUE(header && header->type == FrameType::kPing);
+    EXPECT_EQ(header->length, 0u);
+    ++pings;
+  }
+  EXPECT_GE(pings, 1);
+  EXPECT_LE(pings, 3);
+}
+
+TEST(Tcp, APeerThatSaysNothingAtAllIsBlamedWhoeverIsWaitedFor) {
+  HalfWorld world;  // rank 2 sends no pings
+  try {
+    recv(*world.ranks[0], 1, 5, {.deadline = Deadline::after(4), .what = "all-reduce of fc1.weight"});
+    FAIL() << "received something";
+  } catch (const PeerError& e) {
+    EXPECT_EQ(e.peer(), 2) << e.what();
+    EXPECT_THAT(e.what(), AllOf(HasSubstr("rank 2"), HasSubstr("has been silent for 4 s"),
+                                HasSubstr("fc1.weight, from rank 1")));
+  }
+}
+
+// How fast it is shows in benchmarks; that it is no faster, here.
+TEST(Tcp, AShapedLinkKeepsToItsRateAndServesAllPeers) {
+  constexpr int kRanks = 4;
+  constexpr double kGbit = 0.4;
+  const std::vector<std::byte> mine(2'000'000, std::byte{3});
+  const auto start = Clock::now();
+  testing::run_ranks(testing::make_tcp(kRanks, kGbit), [&](int rank, Transport& t) {
+    for (int round = 1; round < kRanks; ++round) {
+      t.post_send((rank + round) % kRanks, 1, {mine}, {.deadline = soon()}, [](Result) {});
+    }
+    for (int round = 1; round < kRanks; ++round) {
+      const Payload theirs = recv(t, (rank + round) % kRanks, 1, {.deadline = soon()});
+      EXPECT_TRUE(std::ranges::equal(theirs.bytes(), mine));
+    }
+  });
+  const double bytes = static_cast<double>((kRanks - 1) * mine.size());
+  EXPECT_GT(seconds_since(start), 0.9 * bytes / (kGbit * 1e9 / 8));
+}
+
 TEST(Tcp, UrgentMessagesOvertakeQueuedOnes) {
   // Rank 2 does not read, so that a queue builds up; then reads all and looks at the order.
   HalfWorld world;
@@ -212,6 +260,29 @@ TEST(Tcp, UrgentMessagesOvertakeQueuedOnes) {
   EXPECT_EQ(order, (std::vector<Tag>{1, 6, 7, 2, 3, 4, 5}));
   for (auto& result : results) EXPECT_FALSE(result.get().error);
   for (auto& rank : world.ranks) rank->close("");
+}
+
+// A socket that is closed too early answers what still comes with a reset, which destroys what is unread.
+TEST(Tcp, ALateReaderGetsAllThatWasSentBeforeTheClose) {
+  HalfWorld world;
+  std::vector<std::byte> data(120'000);
+  const int window = 32768;  // so that most of it stays at the sender
+  ::setsockopt(world.sockets[0].get(), SOL_SOCKET, SO_RCVBUF, &window, sizeof window);
+  world.ranks[0]->post_send(2, 5, {data}, {}, [](Result) {});
+  std::thread close([&] { world.ranks[0]->close(""); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const auto ping = FrameHeader{FrameType::kPing, 0, 0}.encode();
+  ::send(world.sockets[0].get(), ping.data(), ping.size(), MSG_NOSIGNAL);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  std::string error;
+  FrameHeader::Wire wire;
+  EXPECT_TRUE(net::read_fully(world.sockets[0], wire.data(), wire.size(), soon(), error)) << error;
+  EXPECT_TRUE(net::read_fully(world.sockets[0], data.data(), data.size(), soon(), error)) << error;
+  EXPECT_TRUE(net::read_fully(world.sockets[0], wire.data(), wire.size(), soon(), error)) << error;
+  EXPECT_EQ(FrameHeader::decode(wire.data())->type, FrameType::kGoodbye);
+  world.sockets.clear();
+  world.ranks[1]->close("");
+  close.join();
 }
 
 TEST(Tcp, CloseEndsReceivesThatAreUnderWay) {
