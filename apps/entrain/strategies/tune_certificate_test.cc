@@ -1,5 +1,6 @@
 #include "strategies/tune_certificate.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +20,7 @@ dataset::Domain domain() {
   d.cluster = cluster::parse("lab:2x100gbit");
   d.settings.batch_size = 4;
   for (int l = 0; l < 2; ++l) {
-    d.graph.variables.push_back({.name = "w" + std::to_string(l), .shape = {10}, .ready_order = 1 - l});
+    d.graph.variables.push_back({.name = fmt::format("w{}", l), .shape = {10}, .ready_order = 1 - l});
     d.graph.layers.push_back(
         {.name = "layer", .variables = {l}, .times = {{1, 0.01, 0.02}}, .output_bytes = 4});
   }

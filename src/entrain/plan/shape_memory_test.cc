@@ -1,5 +1,6 @@
 #include "entrain/plan/shape_memory.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "entrain/pipeline/plan/memory.h"
@@ -15,8 +16,8 @@ graph::Graph layers(int count) {
   graph::Graph g;
   g.input_bytes = 7;
   for (int l = 0; l < count; ++l) {
-    g.variables.push_back({"v" + std::to_string(l), {250 * (l + 1)}});
-    g.layers.push_back({"layer" + std::to_string(l), {l}, {}, 10, 100});
+    g.variables.push_back({fmt::format("v{}", l), {250 * (l + 1)}});
+    g.layers.push_back({fmt::format("layer{}", l), {l}, {}, 10, 100});
   }
   return g;
 }

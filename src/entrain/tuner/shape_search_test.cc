@@ -1,5 +1,6 @@
 #include "entrain/tuner/shape_search.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +32,7 @@ graph::Graph model(int64_t parameters = 1'000'000) {
   g.batch_size = 4;
   for (int l = 0; l < 8; ++l) {
     graph::Variable v;
-    v.name = "w" + std::to_string(l);
+    v.name = fmt::format("w{}", l);
     v.shape = {parameters};
     v.ready_order = 7 - l;
     v.forward_s = 0.04;
@@ -199,7 +200,7 @@ TEST(ShapeSearch, ProposesNothingWhereOneHostIsBest) {
   for (int rank = 0; rank < 4; ++rank) {
     for (const char* m : {"1", "2", "4", "8", "16"}) {
       auto strategy = shapes->rivals()[0].strategy;
-      strategy.shape = parse_shape("@" + std::to_string(rank) + " m=" + m + " remat=never", 8);
+      strategy.shape = parse_shape(fmt::format("@{} m={} remat=never", rank, m), 8);
       trials.push_back(trial_of(strategy, alone, kAloneOrigin));
     }
   }

@@ -1,5 +1,6 @@
 #include "entrain/simulator/analytic/shape_blocks.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "entrain/base/error.h"
@@ -20,10 +21,10 @@ class ShapeBlocksTest : public ::testing::Test {
     std::string text;
     for (int b = blocks.first(rank); b < blocks.first(rank + 1); ++b) {
       const Block& block = blocks.blocks()[static_cast<size_t>(b)];
-      const auto at = std::to_string(block.micro_batch) + "/" + std::to_string(block.cell);
+      const auto at = fmt::format("{}/{}", block.micro_batch, block.cell);
       if (!text.empty()) text += " ";
       text += block.kind == Block::Kind::kUpdate ? "U" : "UFRB"[static_cast<int>(block.kind)] + at;
-      text += ":" + std::to_string(block.seconds).substr(0, 3);
+      text += fmt::format(":{:.1f}", block.seconds);
     }
     return text;
   }

@@ -1,6 +1,7 @@
 // Updates of jobs of any shape, by hand.
 #include "entrain/simulator/analytic/shaped_simulation.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -253,12 +254,12 @@ graph::Graph random_graph(std::mt19937_64& rng) {
   const int layers = 2 + static_cast<int>(below(6));
   for (int l = 0; l < layers; ++l) {
     graph::Variable v;
-    v.name = "v" + std::to_string(l);
+    v.name = fmt::format("v{}", l);
     v.shape = {1 + below(300), 1000};
     v.ready_order = layers - 1 - l;
     g.variables.push_back(v);
     const double forward = 1e-3 * static_cast<double>(1 + below(20));
-    g.layers.push_back({"layer" + std::to_string(l), {l}, {{1, forward, 2 * forward}}, below(200'000), 1000});
+    g.layers.push_back({fmt::format("layer{}", l), {l}, {{1, forward, 2 * forward}}, below(200'000), 1000});
   }
   if (layers > 2) g.skips.push_back({0, layers - 1, 1 + below(100'000)});
   g.layers.back().variables.insert(g.layers.back().variables.begin(), 0);  // tied
@@ -314,7 +315,7 @@ TEST(ShapedSimulationOfAnyShape, IsNeverBelowItsBusiestRankAndLinkAndRunsPassesI
       double busy = 0, before = 0;
       std::vector<std::string> ran, wanted;
       for (const Interval& interval : t.intervals) {
-        if (interval.track != "rank " + std::to_string(rank)) continue;
+        if (interval.track != fmt::format("rank {}", rank)) continue;
         EXPECT_GE(interval.begin, before - 1e-12) << what;
         before = interval.end;
         if (k.cores == 0) busy += interval.end - interval.begin;
@@ -322,7 +323,7 @@ TEST(ShapedSimulationOfAnyShape, IsNeverBelowItsBusiestRankAndLinkAndRunsPassesI
           ran.push_back(interval.name);
       }
       for (const auto& pass : passes[rank]) {
-        const auto of = std::to_string(pass.work.micro_batch) + "/" + std::to_string(pass.work.cell);
+        const auto of = fmt::format("{}/{}", pass.work.micro_batch, pass.work.cell);
         const bool forward = pass.work.kind == pipeline::Kind::kForward;
         if (pass.recompute && !forward) wanted.push_back("R" + of);
         wanted.push_back((forward ? "F" : "B") + of);
@@ -365,13 +366,13 @@ TEST(ShapedSimulationOfManyRanks, FlowsComeNearTheExactSums) {
     for (const strategy::Topology topology :
          {strategy::Topology::kRing, strategy::Topology::kHalvingDoubling, strategy::Topology::kReduceScatter,
           strategy::Topology::kHierarchical, strategy::Topology::kAuto}) {
-      auto s = shaped(g, d, "@0-" + std::to_string(workers - 1), workers);
+      auto s = shaped(g, d, fmt::format("@0-{}", workers - 1), workers);
       strategy::AllReduce choice;
       choice.topology = topology;
       for (auto& v : s.variables) v.parts = {{choice, {}}};
       const auto exact = EventSimulation(g, d, {}, workers, workers).estimate(s);
       const auto flows = EventSimulation(g, d, {}, workers, 4).estimate(s);
-      const std::string what = std::string(cluster) + " " + std::to_string(static_cast<int>(topology));
+      const std::string what = fmt::format("{} {}", cluster, static_cast<int>(topology));
       // What travels in many pieces at once is smoothed out.
       const bool even =
           topology != strategy::Topology::kReduceScatter && topology != strategy::Topology::kHalvingDoubling;

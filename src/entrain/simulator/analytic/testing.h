@@ -1,6 +1,7 @@
 // For tests: small models whose times are easy to add up, and links that are what they are called.
 #pragma once
 
+#include <fmt/format.h>
 #include <string>
 #include <vector>
 
@@ -22,11 +23,11 @@ inline graph::Graph slow_layers(int count) {
   g.batch_size = 1;
   for (int i = 0; i < count; ++i) {
     graph::Variable v;
-    v.name = "v" + std::to_string(i);
+    v.name = fmt::format("v{}", i);
     v.shape = {1};
     v.ready_order = count - 1 - i;
     g.variables.push_back(v);
-    g.layers.push_back({"layer" + std::to_string(i), {i}, {{1, 1, 2}}, static_cast<int64_t>(kSecond / 4), 0});
+    g.layers.push_back({fmt::format("layer{}", i), {i}, {{1, 1, 2}}, static_cast<int64_t>(kSecond / 4), 0});
   }
   return g;
 }
