@@ -27,8 +27,9 @@ class Tune(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def tune(self, *extra, model="cnn7-small", cluster="local:2"):
-        return ["tune", "--model", model, "--cluster", cluster, "--steps", "1", "--most-steps", "1", "--json", *extra]
+    def tune(self, *extra, model="cnn7-small", cluster="local:2", space="sync"):
+        return ["tune", "--model", model, "--cluster", cluster, "--space", space, "--steps", "1", "--most-steps", "1", "--json",
+                *extra]
 
     def test_kill_and_resume_loses_and_repeats_nothing(self):
         out = self.folder / "killed"
@@ -92,6 +93,42 @@ class Tune(unittest.TestCase):
         self.assertEqual(next(b for b in found["baselines"] if b["name"] == "ddp")["round"], "final")
         rounds = [b["round"] for b in found["baselines"]]
         self.assertEqual(rounds, sorted(rounds), "the final round first")
+
+    def test_shapes_are_searched_beside_one_host_and_pipelines(self):
+        out = self.folder / "shapes"
+        args = self.tune("--trials", "4", "--batch-size", "4", model="transformer-small", cluster="local:3", space="all")
+        done = result(run(*args, "--out", out))
+        origins = {b["origin"] for b in done["baselines"]}
+        self.assertLessEqual({"one host", "pipeline"}, origins)
+        ran = {b["name"] for b in done["baselines"] if b["origin"] == "builder"}
+        self.assertEqual(len(ran) + len(done["left_out"]), 10, "each builder was run, or it is said why not")
+        certificate = done["certificate"]
+        self.assertGreater(certificate["bound_s"], 0)
+        self.assertGreater(certificate["vs_one_host"], 0.8)
+        self.assertTrue(certificate["binds"])
+        best = out / "best.json"
+        trained = result(run("train", "--model", "transformer-small", "--cluster", "local:3", "--batch-size", 4, "--steps", 4,
+                             "--strategy", best, "--json"))
+        self.assertGreater(trained["first_loss"], 0)
+        trials = trials_in(out / "trials.jsonl")
+        again = result(run(*args, "--resume", out))
+        self.assertEqual(trials_in(out / "trials.jsonl"), trials, "nothing is tried twice")
+        self.assertEqual(again["best_step_time_s"], done["best_step_time_s"])
+
+    def test_a_model_that_mixes_examples_keeps_its_micro_batches(self):
+        out = self.folder / "norm"
+        result(run(*self.tune("--trials", "3", "--batch-size", "2", "--out", out, model="resnet20-small", space="all")))
+        shapes = [t["strategy"]["shape"] for t in trials_in(out / "trials.jsonl") if "shape" in t["strategy"]]
+        self.assertTrue(shapes)
+        for shape in shapes:
+            replicas = max(len(cell["ranks"]) for cell in shape["cells"])
+            self.assertEqual(shape.get("microBatches", 0) or replicas, 2)
+
+    def test_a_model_that_is_no_sequence_of_layers_has_its_synchronization_tuned(self):
+        done = run(*self.tune("--trials", "2", "--batch-size", "2", "--out", self.folder / "x", model="lstm-small", space="all"))
+        found = result(done)
+        self.assertEqual(found["trials"], 2)
+        self.assertEqual(found["shapes"], found.get("certificate") is not None)
 
     def test_replayed_compute(self):
         profile = self.folder / "g.json"

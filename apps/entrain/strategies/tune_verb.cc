@@ -91,7 +91,10 @@ tuner::TuneResult search(const Command& command, const dataset::Domain& domain, 
   int number = static_cast<int>(domain.trials.size());
   tuner::NotedRunner runner(standing, command.running(), domain.name, number);
   tuner::Guide guide;
-  guide.remake = tuner::recalibrating(domain.graph, domain.cluster);
+  simulator::Calibration start;
+  if (command.job.shapes)
+    start.cores = tuner::shared_cores(domain, cores());  // layers were timed by one rank
+  guide.remake = tuner::recalibrating(domain.graph, domain.cluster, start);
   std::unique_ptr<simulator::Ranker> ranker;
   if (command.tune.search.mode == tuner::Mode::kPublished) {
     ranker = simulator::make_ranker("rnn");
