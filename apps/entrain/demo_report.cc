@@ -15,14 +15,15 @@ struct Row {
   std::string name;
   double median, p10, p90;
   plan::LinkBound bound;
+  std::string shape;
 };
 
 // Fastest first.
 std::vector<Row> sorted(const DemoResult& result) {
   std::vector<Row> rows;
   for (const DemoRow& r : result.rows) {
-    rows.push_back(
-        {r.name, median(r.step_times), quantile(r.step_times, 0.1), quantile(r.step_times, 0.9), r.bound});
+    rows.push_back({r.name, median(r.step_times), quantile(r.step_times, 0.1), quantile(r.step_times, 0.9),
+                    r.bound, r.shape});
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.median < b.median; });
   return rows;
@@ -75,11 +76,14 @@ std::string table(const std::vector<Row>& rows, const Row& against, bool links,
   for (const Row& row : rows) {
     text += fmt::format("{:<21} {:>8}  {:<16} {:>{}}", row.name, format_seconds(row.median),
                         range(row.p10, row.p90), fmt::format("{:.2f}x", against.median / row.median), wide);
-    if (links) {
+    if (links && row.shape.empty()) {
       text += fmt::format(" {:>7}  {} {}", format_seconds(row.bound.seconds),
                           cluster.hosts[row.bound.host].address, row.bound.sending ? "out" : "in");
     }
     text += "\n";
+  }
+  for (const Row& row : rows) {
+    if (!row.shape.empty()) text += fmt::format("{}: shape {}\n", row.name, row.shape);
   }
   text += fmt::format(
       "vs {}: {}'s step time over the strategy's; above 1 is faster.{}\n", against.name, against.name,
@@ -102,15 +106,19 @@ std::string reason(const std::vector<Row>& rows, const Row& against, double best
   if (best_bound_s <= 0) {
     return text + "\nAll ranks are on this machine: no link limits them, so this says little of a network.\n";
   }
-  text += fmt::format(" Busiest link of {}: {}.\n", best.name, explain(best.bound, cluster));
+  text += best.shape.empty()
+              ? fmt::format(" Busiest link of {}: {}.\n", best.name, explain(best.bound, cluster))
+              : " It keeps layers where they are, so that gradients need not travel.\n";
   const bool loses = near.empty() || std::find(near.begin(), near.end(), against.name) == near.end();
   if (loses && against.name != best.name) {
     text += fmt::format("{} takes {:.2f}x as long: {}.\n", against.name, against.median / best.median,
                         explain(against.bound, cluster));
   }
   return text +
-         fmt::format("No strategy can be faster than {} on these links without compressing gradients.\n",
-                     format_seconds(best_bound_s));
+         fmt::format(
+             "With all layers on every rank, no strategy can be faster than {} on these links without\n"
+             "compressing gradients.\n",
+             format_seconds(best_bound_s));
 }
 
 }  // namespace
@@ -134,6 +142,7 @@ nlohmann::json demo_json(const DemoResult& result, const cluster::Cluster& clust
                                   {"step_time_p90_s", row.p90},
                                   {"speed_vs_reference", against.median / row.median},
                                   {"link_bound_s", row.bound.seconds}});
+    if (!row.shape.empty()) json["strategies"].back()["shape"] = row.shape;
   }
   return json;
 }
@@ -147,7 +156,10 @@ std::string demo_text(const DemoResult& result, const cluster::Cluster& cluster)
   if (result.interrupted) text += "Interrupted: strategies are missing, or have fewer steps.\n";
   const std::string job =
       fmt::format("--model {} --cluster {} --batch-size {}", result.model, cluster.name, result.batch_size);
-  text += fmt::format("\nNext:\n  entrain train {} --strategy {}\n", job, rows.front().name);
+  const Row& best = rows.front();
+  text +=
+      fmt::format("\nNext:\n  entrain train {} {}\n", job,
+                  best.shape.empty() ? "--strategy " + best.name : fmt::format("--shape '{}'", best.shape));
   return text + fmt::format("  entrain tune {} --out tune   # may find a faster one\n", job);
 }
 

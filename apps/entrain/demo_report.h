@@ -14,6 +14,7 @@ struct DemoRow {
   std::string name;
   std::vector<double> step_times;  // seconds; at least one
   plan::LinkBound bound;
+  std::string shape = {};  // as text; empty: all layers on every rank
 };
 
 struct DemoResult {

@@ -9,6 +9,7 @@
 #include "entrain/models/blueprint.h"
 #include "entrain/strategy/builders/registry.h"
 #include "entrain/strategy/parts.h"
+#include "entrain/strategy/shape_text.h"
 #include "entrain/trials/compare.h"
 #include "host_flags.h"
 #include "rank_verb.h"
@@ -32,7 +33,9 @@ DemoResult result_of(const trials::Comparison& comparison, const trials::Compare
   DemoResult result{
       options.model, options.batch_size, {}, comparison.link_bound_best, comparison.interrupted};
   for (const auto& row : comparison.rows) {
-    result.rows.push_back({row.strategy.id, row.step_times, row.link_bound});
+    const auto& shape = row.strategy.shape;
+    result.rows.push_back(
+        {row.strategy.id, row.step_times, row.link_bound, shape ? strategy::to_text(*shape) : ""});
   }
   return result;
 }
@@ -65,12 +68,13 @@ int run(Command& command) {
     trials::CompareOptions options = command.compare;
     const auto names = command.strategies.empty() ? all_builders() : command.strategies;
     options.strategies.assign(names.begin(), names.end());
+    options.shapes = command.strategies.empty();
     if (context.rank() == 0 && !command.json) {
       fmt::print(
-          "{} on {}: {}, batch {} per rank, {} strategies in one running job.\n"
+          "{} on {}: {}, batch {} per rank, {} strategies in one running job{}.\n"
           "Ctrl-C shows what was measured until then.\n",
           options.model, command.cluster, where(context.cluster), options.batch_size,
-          options.strategies.size());
+          options.strategies.size(), options.shapes ? ", then one host alone and other shapes" : "");
       std::fflush(stdout);
     }
     const trials::Comparison comparison = trials::compare(context, options);
@@ -88,7 +92,9 @@ int run(Command& command) {
 }  // namespace
 
 void add_demo(CLI::App& app, Action& action) {
-  auto* verb = app.add_subcommand("demo", "Compare every strategy on an emulated uneven cluster");
+  auto* verb = app.add_subcommand(
+      "demo",
+      "Compare every strategy, one host alone, a pipeline and a planned shape on an emulated uneven cluster");
   auto c = std::make_shared<Command>();
   c->compare.model = "vgg16-32";
   verb->add_option("--cluster", c->cluster, "Another cluster")->capture_default_str();

@@ -1,5 +1,5 @@
-// Runs several strategies in one standing job, one after the other: no restart between them,
-// and every step of every strategy is a step of the same training.
+// Runs several strategies in one standing job, one after the other: no restart between them, and every step
+// of every strategy without a shape is a step of the same training. Shapes follow, on a model of their own.
 #pragma once
 
 #include <string>
@@ -19,11 +19,13 @@ struct CompareOptions {
   int64_t steps = 4;       // measured, of each strategy
   int64_t warmup = 1;      // of each strategy, thrown away
   uint64_t seed = 0;
+  bool shapes =
+      false;  // then also one host alone, a plain pipeline, and the shape that is planned to be best
   bool progress = true;
 };
 
 struct Compared {
-  strategy::Strategy strategy;
+  strategy::Strategy strategy;     // of a shape: its id says what it is
   std::vector<double> step_times;  // seconds
   plan::LinkBound link_bound;
 };
