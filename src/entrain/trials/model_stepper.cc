@@ -74,8 +74,8 @@ class ModelStepper final : public Stepper {
  public:
   ModelStepper(job::Context& context, const StandingOptions& options)
       : context_(context), options_(options), profile_(profile_to_replay(options.compute)) {
-    if (!options.shapes) return make_whole("allreduce");
-    if (profile_) return;
+    if (!options.shapes) make_whole("allreduce");
+    if (!options.shapes || profile_) return;
     for (const auto& layer : models::make_model(options.model, options.seed)->sequence().layers) {
       outline_.push_back({layer.name, {}});
     }

@@ -8,13 +8,19 @@
 #include "entrain/strategy/shape_text.h"
 
 namespace entrain::tuner {
+namespace {
+
+// Sums of more ranks are priced as flows: a search prices thousands of shapes, and they are less than 2% off.
+constexpr int kExactRanks = 8;
+
+}  // namespace
 
 ShapePricer::ShapePricer(const graph::Graph& graph, const cluster::Cluster& cluster,
                          const simulator::Calibration& calibration, const PricerOptions& options)
     : graph_(graph),
       cluster_(cluster),
       options_(options),
-      simulation_(graph, cluster, calibration, options.examples) {
+      simulation_(graph, cluster, calibration, options.examples, kExactRanks) {
   for (const auto& builder : options.builders) {
     built_.push_back(strategy::build(builder, graph, cluster, options.seed));
   }

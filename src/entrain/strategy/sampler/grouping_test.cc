@@ -1,6 +1,7 @@
 // How all-reduced parts become messages.
 #include "entrain/strategy/sampler/grouping.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +18,7 @@ struct Reduced {
   explicit Reduced(const std::vector<int64_t>& sizes) {
     for (size_t i = 0; i < sizes.size(); ++i) {
       graph::Variable v;
-      v.name = "v" + std::to_string(i);
+      v.name = fmt::format("v{}", i);
       v.shape = {sizes[i]};
       v.ready_order = static_cast<int>(sizes.size() - i);
       graph.variables.push_back(v);

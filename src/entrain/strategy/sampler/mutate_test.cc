@@ -1,4 +1,5 @@
 // Single changes to a strategy: what each does, and that it says when it does not apply.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +17,7 @@ graph::Graph model(const std::vector<std::vector<int64_t>>& shapes) {
   graph::Graph graph;
   for (const auto& shape : shapes) {
     graph::Variable v;
-    v.name = "v" + std::to_string(graph.variables.size());
+    v.name = fmt::format("v{}", graph.variables.size());
     v.shape = shape;
     graph.variables.push_back(v);
   }

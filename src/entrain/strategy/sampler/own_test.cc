@@ -1,4 +1,5 @@
 // entrain's space: priorities, and the styles that strategies are drawn in.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +25,7 @@ graph::Graph model() {
   const std::vector<int64_t> rows = {1 << 10, 1 << 17, 1 << 12, 1 << 14, 1 << 14, 1 << 11, 1 << 13};
   for (size_t i = 0; i < rows.size(); ++i) {
     graph::Variable v;
-    v.name = "v" + std::to_string(i);
+    v.name = fmt::format("v{}", i);
     v.shape = {rows[i], 64};
     v.ready_order = static_cast<int>((i + 3) % rows.size());
     graph.variables.push_back(v);

@@ -10,9 +10,7 @@ namespace {
 
 struct OneVariable {
   explicit OneVariable(std::vector<int64_t> shape) {
-    graph.variables.resize(1);
-    graph.variables[0].name = "v";
-    graph.variables[0].shape = std::move(shape);
+    graph.variables.push_back({.name = "v", .shape = std::move(shape)});
   }
   graph::Graph graph;
   cluster::Cluster cluster = cluster::parse("lab:2x1gbit");

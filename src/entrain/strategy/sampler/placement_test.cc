@@ -1,6 +1,7 @@
 // Which host serves which part.
 #include "entrain/strategy/sampler/placement.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +15,7 @@ std::vector<int> placed(const std::vector<int64_t>& sizes, const Balancer& balan
   graph::Graph graph;
   for (const int64_t size : sizes) {
     graph::Variable v;
-    v.name = "v" + std::to_string(graph.variables.size());
+    v.name = fmt::format("v{}", graph.variables.size());
     v.shape = {size};
     graph.variables.push_back(v);
   }
