@@ -108,7 +108,7 @@ std::string reason(const std::vector<Row>& rows, const Row& against, double best
   }
   text += best.shape.empty()
               ? fmt::format(" Busiest link of {}: {}.\n", best.name, explain(best.bound, cluster))
-              : " It keeps layers where they are, so that gradients need not travel.\n";
+              : "\nIts layers stay on their hosts, so that few gradients travel, or none.\n";
   const bool loses = near.empty() || std::find(near.begin(), near.end(), against.name) == near.end();
   if (loses && against.name != best.name) {
     text += fmt::format("{} takes {:.2f}x as long: {}.\n", against.name, against.median / best.median,

@@ -199,6 +199,10 @@ std::string tune_text(const json& j) {
       fmt::format("--model {} --cluster {} --batch-size {}", j["model"].get<std::string>(),
                   j["cluster"].get<std::string>(), j["batch_size"].get<int64_t>());
   text += fmt::format("  entrain train {} --strategy {}\n", job, strategy.string());
+  if (j.contains("certificate") && j["certificate"].contains("shape")) {
+    return text +
+           fmt::format("  entrain explain {} {}   # who holds and computes what\n", strategy.string(), job);
+  }
   return text + fmt::format("  entrain explain {} --data {}   # why it takes its time\n", strategy.string(),
                             (strategy.parent_path() / "trials.jsonl").string());
 }

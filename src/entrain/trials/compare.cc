@@ -77,7 +77,11 @@ std::vector<strategy::Strategy> choose_shapes(const job::Context& context, const
   std::vector<strategy::Strategy> chosen;
   for (const auto& [strategy, origin] : shapes->rivals()) {
     const bool second = origin == tuner::kPipelineOrigin && chosen.size() > 1;
-    if (!second) chosen.push_back(strategy);
+    if (second) continue;
+    chosen.push_back(strategy);
+    const size_t ranks = strategy.shape->ranks().size();
+    chosen.back().id =
+        origin == tuner::kAloneOrigin ? "one host alone" : fmt::format("pipeline on {} ranks", ranks);
   }
   for (const auto& [strategy, origin] : shapes->ask({})) {
     const bool known = std::any_of(chosen.begin(), chosen.end(),

@@ -10,7 +10,7 @@
 #include "entrain/planner/improve.h"
 #include "entrain/planner/planner.h"
 #include "entrain/simulator/analytic/calibrate.h"
-#include "entrain/strategy/shape_text.h"
+#include "entrain/tuner/canonical_shape.h"
 #include "entrain/tuner/result.h"
 #include "entrain/tuner/shape_rivals.h"
 
@@ -146,6 +146,7 @@ std::vector<Proposal> ShapeSearch::ask(const std::vector<Trial>& trials) {
   for (auto& improved : planner::improve(estimator, shapes, pricer.simulation(), sync_of, improving)) {
     shapes.push_back(std::move(improved.shape));
   }
+  for (Shape& shape : shapes) shape = canonical(shape, cluster_);
   const double limit = kWorthATrial * best_of(trials) / bias_of(pricer.simulation(), trials);
   std::vector<Proposal> proposals;
   for (Priced& priced : pricer.price(shapes)) {

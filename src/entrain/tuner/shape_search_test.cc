@@ -8,6 +8,7 @@
 
 #include "entrain/base/error.h"
 #include "entrain/strategy/shape_text.h"
+#include "entrain/tuner/canonical_shape.h"
 #include "entrain/tuner/result.h"
 #include "entrain/tuner/shape_rivals.h"
 
@@ -135,6 +136,23 @@ TEST(ShapeRivals, PlainPipelinesAreOnTheFastestRanksAndOnAll) {
   EXPECT_THAT(shapes, Contains("0-1@1 2-3@2 4-5@3 6-7@0 m=16 schedule=gpipe remat=never"));
   EXPECT_THAT(shapes, Contains("0-1@1 2-3@2 4-5@1 6-7@2 m=4 schedule=interleaved remat=never"));
   for (const auto& text : shapes) EXPECT_THAT(text, Not(HasSubstr("m=32")));  // there are 16 examples
+}
+
+TEST(CanonicalShape, IsOneForAllThatAreTheSameJob) {
+  const auto like = cluster::parse("lab:4x1gbit");
+  for (const char* text : {"0-3@0 4-7@1 m=4", "0-3@2 4-7@3 m=4", "0-1@3 2-3@3 4-7@0 m=4"}) {
+    EXPECT_EQ(to_text(canonical(parse_shape(text, 8), like)), "0-3@0 4-7@1 m=4");
+  }
+  const auto unlike = cluster::parse("lab:2x1gbit+2x10gbit/ranks=2");
+  EXPECT_EQ(to_text(canonical(parse_shape("0-3@4,5 4-7@1 m=4", 8), unlike)), "0-3@2-3 4-7@0 m=4");
+  EXPECT_EQ(to_text(canonical(parse_shape("0-3@0*.25,1*.75 4-7@0,1", 8), unlike)),
+            "0-3@0*0.25,1*0.75 4-7@0-1");
+}
+
+TEST(CanonicalShape, HostsWithMeasuredLinksKeepTheirNames) {
+  auto cluster = cluster::parse("lab:4x1gbit");
+  cluster.links = {{0, 1, 0.5, 1e-4}};
+  EXPECT_EQ(to_text(canonical(parse_shape("0-3@2 4-7@3 m=4", 8), cluster)), "0-3@2 4-7@3 m=4");
 }
 
 TEST(ShapeSearch, RivalsAreTheFastestHostAndTheFastestPlainPipelines) {
