@@ -77,7 +77,7 @@ json certificate_of(const tuner::TuneResult& result, const dataset::Domain& doma
                       {"hosts_used", hosts.size()}};
   if (result.best.shape) certificate["shape"] = strategy::to_text(*result.best.shape);
   const auto* alone = result.fastest(tuner::kAloneOrigin);
-  if (alone == nullptr) return certificate;
+  if (alone == nullptr || domain.cluster.hosts.size() < 2) return certificate;
   certificate["one_host_s"] = alone->seconds;
   certificate["vs_one_host"] = alone->seconds / result.best_s;
   return certificate;
@@ -89,8 +89,8 @@ std::string certificate_text(const json& certificate) {
   if (certificate.contains("one_host_s")) {
     const auto hosts = certificate["hosts_used"].get<size_t>();
     text = hosts == 1
-               ? fmt::format("Use one host: nothing that was tried on more of them is faster than its {}.\n",
-                             seconds("one_host_s"))
+               ? fmt::format("Use one host: nothing that was tried on more of them is faster than {}.\n",
+                             seconds("step_time_s"))
                : fmt::format("{} hosts: {:.2f}x one host alone, which takes {}.\n", hosts,
                              certificate["vs_one_host"].get<double>(), seconds("one_host_s"));
   }

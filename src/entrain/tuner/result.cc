@@ -57,7 +57,7 @@ Standing standing_of(const std::vector<Trial>& trials, const Trial& trial) {
 std::vector<const Trial*> rivals_by_time(const std::vector<Trial>& trials) {
   std::vector<const Trial*> rivals;
   for (const Trial& trial : trials) {
-    if (is_rival(trial) && trial.ok()) rivals.push_back(&trial);
+    if (is_rival(trial.origin) && trial.ok()) rivals.push_back(&trial);
   }
   std::stable_sort(rivals.begin(), rivals.end(),
                    [](const Trial* a, const Trial* b) { return a->step_s() < b->step_s(); });
@@ -83,11 +83,11 @@ std::vector<CurvePoint> curve_of(const std::vector<Trial>& trials, double baseli
 
 }  // namespace
 
-bool is_rival(const Trial& trial) {
-  return trial.origin == kBuilderOrigin || trial.origin == kAloneOrigin || trial.origin == kPipelineOrigin;
+bool is_rival(const std::string& origin) {
+  return origin == kBuilderOrigin || origin == kAloneOrigin || origin == kPipelineOrigin;
 }
 
-bool is_proposed(const Trial& trial) { return !is_rival(trial) && trial.origin != kConfirmOrigin; }
+bool is_proposed(const Trial& trial) { return !is_rival(trial.origin) && trial.origin != kConfirmOrigin; }
 
 bool same(const strategy::Strategy& a, const strategy::Strategy& b) {
   return a.variables == b.variables && a.shape == b.shape;
@@ -182,7 +182,7 @@ TuneResult summarize(const std::vector<Trial>& trials) {
   std::vector<double> pooled = rival->seconds;  // its first run and the final round
   for (const Trial& trial : trials) {
     if (!trial.ok()) ++result.failed;
-    if (is_rival(trial) && trial.status == dataset::Status::kDeadline) {
+    if (is_rival(trial.origin) && trial.status == dataset::Status::kDeadline) {
       result.left_out.push_back({trial.strategy.id, trial.error});
     }
     if (trial.origin == kConfirmOrigin && trial.ok() && same(trial.strategy, rival->strategy)) {

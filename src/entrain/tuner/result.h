@@ -14,7 +14,7 @@ inline constexpr const char* kAloneOrigin = "one host";
 inline constexpr const char* kPipelineOrigin = "pipeline";
 inline constexpr const char* kConfirmOrigin = "confirm";
 // What the search has to beat: builders, one host alone, plain pipelines.
-bool is_rival(const dataset::Trial& trial);
+bool is_rival(const std::string& origin);
 bool is_proposed(const dataset::Trial& trial);
 
 // Ids are only names: the same strategy may have been run under another.

@@ -67,12 +67,12 @@ class ShapeTune : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove(log_); }
 
-  TuneResult run(const std::string& cluster = "lab:4x10gbit") {
+  TuneResult run(const std::string& cluster = "lab:4x10gbit", int trials = 4) {
     dataset::Domain domain = testing::domain(cluster);
     if (std::filesystem::exists(log_)) domain.trials = dataset::load(log_).domains.at(0).trials;
     dataset::TrialLog log(log_);
     TuneOptions options;
-    options.trials = 4;
+    options.trials = trials;
     options.builders = {"allreduce", "ps"};
     options.search.evaluations = 50;
     options.search.population = 20;
@@ -160,6 +160,13 @@ TEST_F(ShapeTune, WhatIsCloseIsSearchedInBothWays) {
   run();
   EXPECT_THAT(runner.ran, Contains("@2"));
   EXPECT_THAT(runner.ran, Contains("trial-6"));
+}
+
+TEST_F(ShapeTune, NoMoreAreTriedThanWereAskedFor) {
+  runner.whole_s = 0.6;
+  shapes.batches = {{"@1-2", "@2", "@3"}};
+  EXPECT_EQ(run("lab:4x10gbit", 2).trials, 2);
+  EXPECT_THAT(runner.ran, Not(Contains("@3")));
 }
 
 TEST_F(ShapeTune, OneThatIsResumedTriesNothingTwice) {

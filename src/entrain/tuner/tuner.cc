@@ -23,7 +23,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 bool any_rival_ran(const std::vector<Trial>& trials) {
   return std::any_of(trials.begin(), trials.end(),
-                     [](const Trial& trial) { return is_rival(trial) && trial.ok(); });
+                     [](const Trial& trial) { return is_rival(trial.origin) && trial.ok(); });
 }
 
 // The least step time of the trials that `counts` says yes to; infinity: there is none.
@@ -159,7 +159,10 @@ bool Tuner::fill_queue() {
 
 std::optional<Task> Tuner::next() {
   if (options_.stop && options_.stop()) return std::nullopt;
-  if (phase_ == Phase::kSearch && !may_search()) queue_.clear();
+  const bool proposing = phase_ == Phase::kSearch || phase_ == Phase::kShapes;
+  if (proposing && !may_search()) {
+    std::erase_if(queue_, [](const Waiting& waiting) { return !is_rival(waiting.origin); });
+  }
   while (queue_.empty()) {
     if (!fill_queue()) return std::nullopt;
   }
@@ -235,7 +238,8 @@ TuneProgress Tuner::progress() const {
     p.total = p.done + builders + std::max(0, options_.trials - proposed_) + final_trials();
   }
   p.with_shapes = options_.shapes != nullptr;
-  const double rival = least(trials_, is_rival), best = least(trials_, [](const Trial&) { return true; });
+  const double rival = least(trials_, [](const Trial& trial) { return is_rival(trial.origin); });
+  const double best = least(trials_, [](const Trial&) { return true; });
   int ok = 0, hits = 0;
   for (const Trial& trial : trials_) {
     if (!trial.ok() || !is_proposed(trial)) continue;
