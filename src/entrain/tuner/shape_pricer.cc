@@ -4,6 +4,8 @@
 
 #include "entrain/base/error.h"
 #include "entrain/plan/shape_memory.h"
+#include "entrain/planner/improve.h"
+#include "entrain/planner/planner.h"
 #include "entrain/strategy/builders/registry.h"
 #include "entrain/strategy/shape_text.h"
 
@@ -14,7 +16,7 @@ ShapePricer::ShapePricer(const graph::Graph& graph, const cluster::Cluster& clus
     : graph_(graph),
       cluster_(cluster),
       options_(options),
-      simulation_(graph, cluster, calibration, options.examples) {
+      simulation_(graph, cluster, calibration, options.examples, options.exact_ranks) {
   for (const auto& builder : options.builders) {
     built_.push_back(strategy::build(builder, graph, cluster, options.seed));
   }
@@ -60,6 +62,34 @@ std::vector<Priced> ShapePricer::price(const std::vector<strategy::Shape>& shape
   std::stable_sort(priced.begin(), priced.end(),
                    [](const Priced& a, const Priced& b) { return a.seconds < b.seconds; });
   return priced;
+}
+
+std::vector<strategy::Shape> ShapePricer::planned(int most) const {
+  planner::PlanOptions plan;
+  plan.most = most;
+  plan.limits.optimizer_slots = options_.optimizer_slots;
+  if (options_.micro_batches > 0) plan.micro_batches = {options_.micro_batches};
+  std::vector<strategy::Shape> shapes;
+  for (auto& candidate : planner::plan_shapes(graph_, cluster_, options_.examples, plan)) {
+    shapes.push_back(std::move(candidate.shape));
+  }
+  return shapes;
+}
+
+std::vector<strategy::Shape> ShapePricer::improved(const std::vector<strategy::Shape>& starts,
+                                                   int evaluations, uint64_t seed) const {
+  planner::Limits limits;
+  limits.optimizer_slots = options_.optimizer_slots;
+  const planner::Estimator estimator(graph_, cluster_, options_.examples, limits);
+  planner::ImproveOptions options;
+  options.seed = seed;
+  options.evaluations = evaluations;
+  const auto sync_of = [&](const strategy::Shape& shape) { return synchronized(shape); };
+  std::vector<strategy::Shape> shapes;
+  for (auto& improved : planner::improve(estimator, starts, simulation_, sync_of, options)) {
+    shapes.push_back(std::move(improved.shape));
+  }
+  return shapes;
 }
 
 }  // namespace entrain::tuner
