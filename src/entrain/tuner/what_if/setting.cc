@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "entrain/base/error.h"
@@ -16,6 +17,9 @@ bool alike(const cluster::Host& a, const cluster::Host& b) {
   return a.bandwidth_gbit == b.bandwidth_gbit && a.workers == b.workers && a.speed == b.speed &&
          a.memory_gib == b.memory_gib;
 }
+
+// Rates that were read from texts: 700 * 0.001 is not 0.7.
+bool same_rate(double a, double b) { return std::abs(a - b) <= 1e-9 * b; }
 
 template <typename T>
 std::vector<T> or_one(const std::vector<T>& values, T otherwise) {
@@ -39,7 +43,9 @@ Setting normal(Setting setting, const cluster::Cluster& cluster) {
   const bool all_alike = std::all_of(hosts.begin(), hosts.end(),
                                      [&](const cluster::Host& host) { return alike(host, hosts.front()); });
   if (all_alike && setting.hosts == static_cast<int>(hosts.size())) setting.hosts = 0;
-  const auto has_rate = [&](const cluster::Host& host) { return host.bandwidth_gbit == setting.link_gbit; };
+  const auto has_rate = [&](const cluster::Host& host) {
+    return same_rate(host.bandwidth_gbit, setting.link_gbit);
+  };
   // Of hosts like the first, its rate is their own.
   const bool own =
       setting.hosts > 0 ? has_rate(hosts.front()) : std::all_of(hosts.begin(), hosts.end(), has_rate);

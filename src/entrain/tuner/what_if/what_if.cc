@@ -3,16 +3,19 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "entrain/planner/costs.h"
 #include "entrain/strategy/builders/registry.h"
-#include "entrain/strategy/validate.h"
 #include "entrain/tuner/shape_rivals.h"
 
 namespace entrain::tuner {
 namespace {
 
 using strategy::Shape;
+
+// Of shapes that take about as long, data parallelism is preferred, and to that one host alone.
+constexpr double kSimpler = 1.005;
 
 // Profiled times as this cluster's hosts take them, so that the bound is of what is simulated.
 graph::Graph calibrated_times(graph::Graph graph, double scale) {
@@ -65,11 +68,13 @@ class Explorer {
     std::vector<Shape> shapes = pricer.improved(starts, options_.evaluations, options_.seed);
     for (const Shape& shape : fitting(best_, cluster, setting.examples)) shapes.push_back(shape);
     const auto priced = pricer.price(shapes);
-    if (!priced.empty()) point.best = choice_of(priced.front(), cluster);
-    for (const auto& other : {point.alone, point.data_parallel}) {
-      if (other && (!point.best || other->seconds < point.best->seconds)) point.best = other;
+    if (!priced.empty()) {
+      point.best = choice_of(priced.front(), cluster);
+      best_.push_back(*point.best->strategy.shape);
     }
-    if (point.best) best_.push_back(*point.best->strategy.shape);
+    for (const auto& simple : {point.data_parallel, point.alone}) {
+      if (simple && (!point.best || simple->seconds < kSimpler * point.best->seconds)) point.best = simple;
+    }
     const double cores = shares_cores(cluster) ? options_.calibration.cores : 0;
     point.bound = planner::lower_bound(scaled_, cluster, setting.examples, {.shared_speed = cores});
     return point;
@@ -105,7 +110,7 @@ class Explorer {
 };
 
 std::optional<Setting> next_setting(const Setting& base, const std::vector<double>& gbit, double has) {
-  const auto next = std::upper_bound(gbit.begin(), gbit.end(), has);
+  const auto next = std::upper_bound(gbit.begin(), gbit.end(), has * (1 + 1e-9));
   if (next == gbit.end()) return std::nullopt;
   return Setting{base.examples, base.hosts, *next};
 }

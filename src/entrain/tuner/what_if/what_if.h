@@ -24,8 +24,8 @@ struct WhatIfOptions {
   uint64_t seed = 0;
   int optimizer_slots = 1;  // as PricerOptions
   int exact_ranks = 8;
-  int planned = 16;      // of the planner's shapes that are simulated, per setting
-  int evaluations = 80;  // that the local search simulates, per setting
+  int planned = 40;       // of the planner's shapes that are simulated, per setting
+  int evaluations = 400;  // that the local search simulates, per setting
 };
 
 // A shape's simulated update.
