@@ -78,6 +78,12 @@ cluster::Cluster cluster_of(const Setting& setting, const cluster::Cluster& clus
   return result;
 }
 
+bool begins_with(const cluster::Cluster& cluster, const cluster::Cluster& first) {
+  const auto& hosts = cluster.hosts;
+  return hosts.size() >= first.hosts.size() &&
+         std::equal(first.hosts.begin(), first.hosts.end(), hosts.begin(), alike);
+}
+
 int training_hosts(const cluster::Cluster& cluster) {
   return static_cast<int>(std::count_if(cluster.hosts.begin(), cluster.hosts.end(),
                                         [](const cluster::Host& host) { return !host.server_only(); }));

@@ -33,6 +33,9 @@ Setting normal(Setting setting, const cluster::Cluster& cluster);
 // Other hosts have neither. Throws InputError for more ranks than a cluster may have.
 cluster::Cluster cluster_of(const Setting& setting, const cluster::Cluster& cluster);
 
+// Whether a job on `first` alone could run on `cluster`, whose first hosts are like it.
+bool begins_with(const cluster::Cluster& cluster, const cluster::Cluster& first);
+
 // Hosts that train.
 int training_hosts(const cluster::Cluster& cluster);
 // Of the slowest link of a host that trains.

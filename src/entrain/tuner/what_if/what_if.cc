@@ -6,8 +6,8 @@
 #include <tuple>
 
 #include "entrain/planner/costs.h"
-#include "entrain/strategy/builders/registry.h"
 #include "entrain/tuner/shape_rivals.h"
+#include "entrain/tuner/what_if/whole_model.h"
 
 namespace entrain::tuner {
 namespace {
@@ -53,12 +53,8 @@ class Explorer {
     pricing.optimizer_slots = options_.optimizer_slots;
     pricing.exact_ranks = options_.exact_ranks;
     const ShapePricer pricer(graph_, cluster, options_.calibration, pricing);
-    PricerOptions all_builders = pricing;
-    all_builders.builders = strategy::names();
-    const Shape whole =
-        strategy::data_parallel(static_cast<int>(graph_.layers.size()), cluster.worker_ranks());
     point.data_parallel =
-        choice_of(ShapePricer(graph_, cluster, options_.calibration, all_builders).price(whole), cluster);
+        choice_of(price_whole_model(graph_, cluster, options_.calibration, pricing), cluster);
     const auto alone = pricer.price(shapes_of_one_host(graph_, cluster, setting.examples));
     if (!alone.empty()) point.alone = choice_of(alone.front(), cluster);
 
@@ -74,6 +70,11 @@ class Explorer {
     }
     for (const auto& simple : {point.data_parallel, point.alone}) {
       if (simple && (!point.best || simple->seconds < kSimpler * point.best->seconds)) point.best = simple;
+    }
+    for (const auto& [earlier, other] : points_) {  // the other hosts may stay unused
+      if (earlier.examples != setting.examples || !begins_with(cluster, other.cluster) || !other.best)
+        continue;
+      if (!point.best || other.best->seconds < point.best->seconds) point.best = other.best;
     }
     const double cores = shares_cores(cluster) ? options_.calibration.cores : 0;
     point.bound = planner::lower_bound(scaled_, cluster, setting.examples, {.shared_speed = cores});

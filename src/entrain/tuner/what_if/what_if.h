@@ -1,9 +1,10 @@
 // What other links, more hosts or more examples per update would be worth: the best shape of each, simulated.
 //
 //   for each setting:  plan_shapes ─┐
-//                      one host     ├─▶ improve, a little ─▶ price with the best builder ─▶ the fastest
-//                      data parallel┤
-//                      best so far ─┘   of fewer hosts or slower links: what ran there runs here
+//                      one host     ├─▶ improve, a little ─▶ price with the best builder ─┐
+//                      best so far ─┘                                                     ├─▶ the fastest
+//                      all layers on all ranks: whole_model.h ────────────────────────────┤
+//                      the best of fewer such hosts: the others may stay unused ──────────┘
 #pragma once
 
 #include <functional>

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "entrain/base/error.h"
-#include "entrain/strategy/shape_text.h"
+#include "entrain/tuner/what_if/whole_model.h"
 
 namespace entrain::tuner {
 namespace {
@@ -161,6 +161,52 @@ TEST(WhatIf, TellsHowFarItIs) {
             done.push_back(d);
           });
   EXPECT_THAT(done, ElementsAre(0, 1, 2));
+}
+
+// Times of the variables that do not add up to those of the layers, as measured ones.
+TEST(WholeModel, AProfileOfAnotherBatchHasTheTimesOfItsLayers) {
+  auto g = tower(1000);
+  g.variables[0].forward_s = 0.3;
+  g.variables[1].forward_s = 0.1;
+  g.variables[2].sparse = true;
+  g.variables[2].rows_per_step = 100;
+  const auto h = at_batch(g, 8);
+  EXPECT_NEAR(h.variables[0].forward_s, 6 * 0.08 * 3 / 4, 1e-9);
+  EXPECT_NEAR(h.variables[2].backward_s, 0.16, 1e-9);  // unknown: equal parts
+  EXPECT_EQ(h.variables[2].rows_per_step, 200);
+  EXPECT_EQ(at_batch(g, 400).variables[2].rows_per_step, 1000);
+}
+
+PricerOptions with_examples(int64_t examples) {
+  PricerOptions options;
+  options.examples = examples;
+  return options;
+}
+
+// 480 MB over 1 Gbit/s take 4.1 s at least: a shape waits for all of it after 0.96 s of forward and backward,
+// a job without one begins the next forward meanwhile.
+TEST(WholeModel, TheNextForwardBeginsWhileGradientsAreSummed) {
+  const auto g = tower(20'000'000);
+  const auto d = cluster::parse("lab:2x1gbit");
+  const auto priced = price_whole_model(g, d, {}, with_examples(16));
+  ASSERT_TRUE(priced);
+  const auto in_shape = ShapePricer(g, d, {}, with_examples(16)).price(strategy::data_parallel(6, {0, 1}));
+  EXPECT_LT(priced->seconds, in_shape->seconds - 0.2);
+  EXPECT_GT(priced->seconds, 6 * 80e6 * 8 / 1e9);
+  const auto uneven = price_whole_model(g, d, {}, with_examples(15));  // 8 and 7
+  EXPECT_NEAR(uneven->seconds, in_shape->seconds, 0.1);
+}
+
+TEST(WhatIf, HostsThatWouldOnlySlowTheJobStayUnused) {
+  const auto cluster = cluster::parse("lab:2x1gbit");
+  for (const int64_t megabytes : {10, 40, 80}) {
+    const auto found =
+        what_if(tower(megabytes * 250'000, 10'000'000), cluster, {.hosts = {1, 2, 4, 8}}, 16, quick());
+    for (size_t i = 1; i < found.points.size(); ++i) {
+      EXPECT_LE(found.points[i].best->seconds, found.points[i - 1].best->seconds) << megabytes << " MB";
+      EXPECT_LE(found.points[i].best->hosts, training_hosts(found.points[i].cluster));
+    }
+  }
 }
 
 TEST(WhatIf, NeedsTimedLayers) {
