@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "entrain/base/units.h"
 #include "entrain/strategy/shape_text.h"
@@ -32,8 +33,7 @@ std::string link_text(const cluster::Cluster& cluster) {
   for (const auto& host : cluster.hosts) {
     if (!host.server_only()) fastest = std::max(fastest, host.bandwidth_gbit);
   }
-  return fastest > slowest ? fmt::format("{} to {}", rate_text(slowest), rate_text(fastest))
-                           : rate_text(slowest);
+  return fastest > slowest ? fmt::format("{:g} to {:g} Gbit/s", slowest, fastest) : rate_text(slowest);
 }
 
 std::string hosts_text(int hosts) { return fmt::format("{} host{}", hosts, hosts == 1 ? "" : "s"); }
@@ -128,20 +128,24 @@ std::string better_buy(const WhatIf& found) {
 }
 
 std::string where_one_host_is_best(const WhatIf& found) {
-  std::map<std::pair<int64_t, std::string>, std::vector<int>> hosts;
+  using Place = std::tuple<int64_t, double, std::string>;  // examples, slowest link, as text
+  std::map<Place, std::vector<int>> hosts;
   bool several_hosts = false, several_batches = false;
   for (const WhatIfPoint& point : found.points) {
     several_hosts = several_hosts || tuner::training_hosts(point.cluster) > 1;
     several_batches = several_batches || point.setting.examples != found.points.front().setting.examples;
     if (!one_host_is_best(point)) continue;
-    hosts[{point.setting.examples, link_text(point.cluster)}].push_back(tuner::training_hosts(point.cluster));
+    const Place place{point.setting.examples, tuner::slowest_link_gbit(point.cluster),
+                      link_text(point.cluster)};
+    hosts[place].push_back(tuner::training_hosts(point.cluster));
   }
   if (!several_hosts) return "";
   if (hosts.empty()) return "one host alone is best nowhere here";
   std::vector<std::string> places;
   for (const auto& [place, counts] : hosts) {
-    places.push_back(fmt::format("{} with {} hosts{}", place.second, fmt::join(counts, ", "),
-                                 several_batches ? fmt::format(" and {} examples", place.first) : ""));
+    const auto& [examples, gbit, link] = place;
+    places.push_back(fmt::format("{} with {} hosts{}", link, fmt::join(counts, ", "),
+                                 several_batches ? fmt::format(" and {} examples", examples) : ""));
   }
   return fmt::format("one host alone is best on {}", fmt::join(places, "; on "));
 }

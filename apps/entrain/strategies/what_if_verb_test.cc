@@ -157,6 +157,21 @@ TEST(WhatIfReport, TheVerdictIsThatOfTheLargerSpeedUp) {
   EXPECT_THAT(better_buy(with_steps(1, 1.01)), HasSubstr(": neither helps"));
 }
 
+// "1 Gbit/s" is less than "100 Mbit/s" as text.
+TEST_F(WhatIfVerb, SlowerLinksComeFirstAndUnequalOnesAreShownFromTheSlowest) {
+  tuner::WhatIf found;
+  for (const char* cluster : {"lab:2x1gbit", "lab:3x1gbit", "lab:2x100mbit", "lab:1x10gbit+1x500mbit"}) {
+    tuner::WhatIfPoint point;
+    point.cluster = cluster::parse(cluster);
+    point.best = tuner::Choice{{}, 1, 1};
+    found.points.push_back(point);
+  }
+  EXPECT_EQ(
+      where_one_host_is_best(found),
+      "one host alone is best on 100 Mbit/s with 2 hosts; on 0.5 to 10 Gbit/s with 2 hosts; on 1 Gbit/s with "
+      "2, 3 hosts");
+}
+
 TEST_F(WhatIfVerb, SaysWhereOneHostAloneIsBest) {
   graph::Graph heavy = two_layers("two", 100);
   for (auto& layer : heavy.layers) layer.output_bytes = layer.kept_bytes = 50'000'000;

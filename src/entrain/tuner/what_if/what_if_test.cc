@@ -153,6 +153,17 @@ TEST(WhatIf, FactorsOfACalibrationHoldForTheBound) {
   EXPECT_NEAR(found.points[0].alone->seconds, kAllWork / 2, 0.1);
 }
 
+// 6 layers of 4 MB: parameters and gradients take 48 MB, the optimizer 24 MB per slot.
+TEST(WhatIf, WhatTheOptimizerKeepsMustFitInMemory) {
+  auto cluster = cluster::parse("lab:1x1gbit");
+  cluster.hosts[0].memory_gib = 100e6 / (1 << 30);
+  WhatIfOptions options = quick();
+  options.optimizer_slots = 0;
+  EXPECT_TRUE(what_if(tower(1'000'000), cluster, {}, 1, options).points[0].best);
+  options.optimizer_slots = 4;
+  EXPECT_FALSE(what_if(tower(1'000'000), cluster, {}, 1, options).points[0].best);
+}
+
 TEST(WhatIf, TellsHowFarItIs) {
   std::vector<int> done;
   what_if(tower(1000), cluster::parse("lab:2x1gbit"), {.examples = {2, 4}}, 4, quick(),
