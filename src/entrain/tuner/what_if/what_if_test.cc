@@ -75,6 +75,16 @@ TEST(WhatIfSetting, MoreHostsAreLikeTheFirst) {
   }
 }
 
+TEST(WhatIfSetting, AJobOfFewerHostsRunsOnMoreOfTheSameKindOnly) {
+  const auto four = cluster::parse("lab:4x1gbit");
+  EXPECT_TRUE(begins_with(four, cluster::parse("lab:2x1gbit")));
+  EXPECT_TRUE(begins_with(four, four));
+  EXPECT_FALSE(begins_with(four, cluster::parse("lab:5x1gbit")));
+  EXPECT_FALSE(begins_with(four, cluster::parse("lab:2x100mbit")));
+  EXPECT_FALSE(begins_with(four, cluster::parse("lab:1x1gbit+1x1gbit/speed=0.5")));
+  EXPECT_FALSE(begins_with(four, cluster::parse("lab:2x1gbit/ranks=2")));
+}
+
 TEST(WhatIfSetting, AnotherLinkReplacesMeasuredRatesAndKeepsLatencies) {
   auto cluster = cluster::parse("lab:2x1gbit");
   cluster.links = {{0, 1, 0.9, 0.003}, {1, 1, 30, 0.0001}};
@@ -83,6 +93,7 @@ TEST(WhatIfSetting, AnotherLinkReplacesMeasuredRatesAndKeepsLatencies) {
   EXPECT_EQ(faster.gbit(1, 1), 30);  // within a host
   EXPECT_EQ(faster.latency_s(0, 1), 0.003);
   EXPECT_EQ(faster.hosts[1].bandwidth_gbit, 10);
+  EXPECT_EQ(cluster_of(setting(8, 3, 0), cluster).gbit(0, 1), 1);  // other hosts: nothing was measured
 }
 
 // 24 MB of parameters and little work: the link decides. Little to send: the hosts do.
@@ -143,6 +154,11 @@ TEST(WhatIf, DataParallelIsAbsentWhereRanksOutnumberExamples) {
   EXPECT_FALSE(found.points[0].data_parallel);
   EXPECT_TRUE(found.points[1].data_parallel);
   EXPECT_EQ(found.points[1].data_parallel->hosts, 4);
+}
+
+TEST(WhatIf, MoreExamplesTakeLonger) {
+  const auto found = what_if(tower(1000), cluster::parse("lab:4x1gbit"), {.examples = {4, 16}}, 4, quick());
+  EXPECT_NEAR(found.points[1].best->seconds, 4 * found.points[0].best->seconds, 0.02);
 }
 
 TEST(WhatIf, FactorsOfACalibrationHoldForTheBound) {
