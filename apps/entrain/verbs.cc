@@ -9,6 +9,7 @@
   VERB(tune)                \
   VERB(explain)             \
   VERB(simulate)            \
+  VERB(what_if)             \
   VERB(pipeline)            \
   VERB(dataset)             \
   VERB(simulator)           \

@@ -36,7 +36,7 @@ class Docs(unittest.TestCase):
 
     def test_the_table_of_verbs_is_complete(self):
         help_text = run("--help").stdout
-        verbs = re.findall(r"^  ([a-z]+) ", help_text.split("Subcommands:")[1], re.MULTILINE)
+        verbs = re.findall(r"^  ([a-z-]+) ", help_text.split("Subcommands:")[1], re.MULTILINE)
         self.assertGreater(len(verbs), 10, help_text)
         table = PAGES["docs/program.md"].split("\n## Verbs\n")[1].split("\n\n")[0]
         for verb in verbs:

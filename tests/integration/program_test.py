@@ -141,7 +141,7 @@ class BadInput(unittest.TestCase):
 
 class Verbs(unittest.TestCase):
     def test_help(self):
-        for verb in ("train", "graph", "probe", "explain", "simulate", "demo", "launch", "lab"):
+        for verb in ("train", "graph", "probe", "explain", "simulate", "what-if", "demo", "launch", "lab"):
             done = run(verb, "--help")
             self.assertEqual(done.returncode, 0)
             self.assertIn(verb, done.stdout)
@@ -185,6 +185,13 @@ class Verbs(unittest.TestCase):
             rows = result(run("simulate", "ps", "allreduce", *here, "--trace", trace, "--json"))["strategies"]
             self.assertEqual(len(rows), 2)
             self.assertTrue(json.loads(trace.read_text())["traceEvents"])
+
+    def test_what_if(self):
+        found = result(run("what-if", "--model", "vgg16-small", "--cluster", "lab:2x1gbit", "--vary", "hosts=1,2,4",
+                           "--vary", "link=100mbit,1gbit", "--global-batch", "16", "--json"))
+        self.assertEqual([(p["hosts"], p["slowest_link_gbit"]) for p in found["points"]],
+                         [(hosts, gbit) for hosts in (1, 2, 4) for gbit in (0.1, 1)])
+        self.assertIn("from 2 hosts on 1 Gbit/s, 16 examples per update: 4 hosts give", found["better_buy"])
 
     def test_train_reports(self):
         r = result(run("train", "--model", "vgg16-small", "--cluster", "local:3", "--strategy", "ps", "--steps", "6",

@@ -265,6 +265,40 @@ TEST_F(ExplainVerb, SimulateListsAllBuildersFastestFirst) {
   for (const auto& row : rows) EXPECT_GE(row["link_bound_s"], j["link_bound_best_s"]);
 }
 
+TEST_F(ExplainVerb, SimulateTakesAShape) {
+  graph::Graph graph = dataset::testing::small_graph("small");
+  graph.layers = {{"first", {0}, {{1, 1, 2}}}, {"second", {1}, {{1, 2, 4}}}};
+  graph::save(graph, folder_ / "layers.json");
+  const std::string with = " --cluster local:2 --graph " + in("layers.json");
+  const std::string shape = with + " --global-batch 3 --shape '0@0 1@1 m=3 remat=never'";
+  const Json j = Json::parse(run("simulate allreduce ps --json" + shape));
+  ASSERT_EQ(j["strategies"].size(), 2u);
+  EXPECT_NEAR(j["strategies"][0]["seconds"], 1 + 3 * 6 + 2, 0.01);  // F on rank 0, all on rank 1, B on rank 0
+  EXPECT_EQ(j.at("global_batch"), 3);
+  EXPECT_THAT(run("simulate ps" + shape),
+              HasSubstr("3 examples per update in shape 0@0 1@1 m=3 remat=never"));
+  EXPECT_NEAR(
+      Json::parse(run("simulate ps --json" + with + " --shape '@1 remat=never'"))["strategies"][0]["seconds"],
+      2 * 8 * 9, 0.1);  // the profiled batch on each of 2 ranks
+  EXPECT_THAT(refusal("simulate ps --global-batch 3" + with), HasSubstr("with --shape"));
+  EXPECT_THAT(refusal("simulate ps" + with + " --shape @2"), HasSubstr("not in the cluster"));
+  EXPECT_THAT(refusal("simulate ps --cluster local:2 --graph " + in("g.json") + " --shape @1"),
+              HasSubstr("layer"));
+}
+
+TEST_F(ExplainVerb, SimulateTakesTheShapeOfAStrategyFile) {
+  graph::Graph graph = dataset::testing::small_graph("small");
+  graph.layers = {{"first", {0}, {{1, 1, 2}}}, {"second", {1}, {{1, 2, 4}}}};
+  graph::save(graph, folder_ / "layers.json");
+  auto strategy = strategy::build("ps", graph, cluster::parse("local:2"));
+  strategy.shape = strategy::data_parallel(2, {0});
+  strategy::save(strategy, folder_ / "s.json");
+  const std::string text =
+      "simulate " + in("s.json") + " --json --cluster local:2 --graph " + in("layers.json");
+  EXPECT_NEAR(Json::parse(run(text))["strategies"][0]["seconds"], 2 * 8 * 9, 0.1);
+  EXPECT_LT(Json::parse(run(text + " --shape @0,1"))["strategies"][0]["seconds"], 8 * 9 + 1);
+}
+
 // What a viewer needs: on one thread spans do not overlap, and every thread has its track's name.
 TEST_F(ExplainVerb, TraceCanBeDrawn) {
   run("simulate byteps ps --cluster lab:4x1gbit --graph " + in("g.json") + " --trace " + in("trace.json"));

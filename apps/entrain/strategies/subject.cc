@@ -79,7 +79,7 @@ void check_subject(const SubjectOptions& options, const std::vector<std::string>
   }
 }
 
-SimulationSubject load_subject(const SubjectOptions& options) {
+SimulationSubject load_subject(const SubjectOptions& options, int least_ranks) {
   SimulationSubject subject;
   if (!options.cluster.empty()) subject.cluster = cluster::parse(options.cluster);  // before the slow part
   std::string model = options.profile.model;
@@ -99,7 +99,7 @@ SimulationSubject load_subject(const SubjectOptions& options) {
     if (model.empty()) subject.graph = domain.graph;
     if (options.cluster.empty()) subject.cluster = domain.cluster;
   }
-  if (subject.cluster.workers() < 2) {
+  if (subject.cluster.workers() < least_ranks) {
     bad_input("--cluster {} has {} rank that trains: nothing is synchronized there; allowed: 2 or more",
               subject.cluster.name, subject.cluster.workers());
   }

@@ -35,9 +35,9 @@ void add_subject_options(CLI::App& verb, SubjectOptions& options);
 void check_subject(const SubjectOptions& options, const std::vector<std::string>& strategies);
 
 // G: the file's, else the profiled model's, else the domain's. D: --cluster, else the domain's. The
-// calibration is that of the domain's builders, if it has any. Throws InputError, also when fewer than 2
-// ranks train.
-SimulationSubject load_subject(const SubjectOptions& options);
+// calibration is that of the domain's builders, if it has any. Throws InputError, also when fewer than
+// `least_ranks` train.
+SimulationSubject load_subject(const SubjectOptions& options, int least_ranks = 2);
 
 struct NamedStrategy {
   strategy::Strategy strategy;

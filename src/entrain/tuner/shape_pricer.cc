@@ -4,23 +4,19 @@
 
 #include "entrain/base/error.h"
 #include "entrain/plan/shape_memory.h"
+#include "entrain/planner/improve.h"
+#include "entrain/planner/planner.h"
 #include "entrain/strategy/builders/registry.h"
 #include "entrain/strategy/shape_text.h"
 
 namespace entrain::tuner {
-namespace {
-
-// Sums of more ranks are priced as flows: a search prices thousands of shapes, and they are less than 2% off.
-constexpr int kExactRanks = 8;
-
-}  // namespace
 
 ShapePricer::ShapePricer(const graph::Graph& graph, const cluster::Cluster& cluster,
                          const simulator::Calibration& calibration, const PricerOptions& options)
     : graph_(graph),
       cluster_(cluster),
       options_(options),
-      simulation_(graph, cluster, calibration, options.examples, kExactRanks) {
+      simulation_(graph, cluster, calibration, options.examples, options.exact_ranks) {
   for (const auto& builder : options.builders) {
     built_.push_back(strategy::build(builder, graph, cluster, options.seed));
   }
@@ -66,6 +62,34 @@ std::vector<Priced> ShapePricer::price(const std::vector<strategy::Shape>& shape
   std::stable_sort(priced.begin(), priced.end(),
                    [](const Priced& a, const Priced& b) { return a.seconds < b.seconds; });
   return priced;
+}
+
+std::vector<strategy::Shape> ShapePricer::planned(int most) const {
+  planner::PlanOptions plan;
+  plan.most = most;
+  plan.limits.optimizer_slots = options_.optimizer_slots;
+  if (options_.micro_batches > 0) plan.micro_batches = {options_.micro_batches};
+  std::vector<strategy::Shape> shapes;
+  for (auto& candidate : planner::plan_shapes(graph_, cluster_, options_.examples, plan)) {
+    shapes.push_back(std::move(candidate.shape));
+  }
+  return shapes;
+}
+
+std::vector<strategy::Shape> ShapePricer::improved(const std::vector<strategy::Shape>& starts,
+                                                   int evaluations, uint64_t seed) const {
+  planner::Limits limits;
+  limits.optimizer_slots = options_.optimizer_slots;
+  const planner::Estimator estimator(graph_, cluster_, options_.examples, limits);
+  planner::ImproveOptions options;
+  options.seed = seed;
+  options.evaluations = evaluations;
+  const auto sync_of = [&](const strategy::Shape& shape) { return synchronized(shape); };
+  std::vector<strategy::Shape> shapes;
+  for (auto& improved : planner::improve(estimator, starts, simulation_, sync_of, options)) {
+    shapes.push_back(std::move(improved.shape));
+  }
+  return shapes;
 }
 
 }  // namespace entrain::tuner

@@ -1,4 +1,5 @@
-// Shapes priced by the event simulation, each with the builder whose way to synchronize suits it best.
+// Shapes planned, priced and improved by the event simulation, each with the builder whose way to synchronize
+// suits it best.
 #pragma once
 
 #include <optional>
@@ -24,6 +25,7 @@ struct PricerOptions {
   // M, of a model that mixes the examples of a micro-batch (batch norm), whose update another M would change;
   // 0: any.
   int micro_batches = 0;
+  int exact_ranks = 8;  // sums of more ranks are priced as flows: less than 2% off, much faster
   // Tried where several ranks hold the same layers. Those that cut variables into most parts are left out:
   // they cost most to price, and rarely win.
   std::vector<std::string> builders = {"allreduce", "ps", "partitioned-allreduce", "byteps"};
@@ -42,6 +44,13 @@ class ShapePricer {
 
   // In this shape, by the builder that is usually best: where it is too dear to try all.
   strategy::Strategy synchronized(const strategy::Shape& shape) const;
+
+  // The planner's best by its closed form, about so many (planner/planner.h).
+  std::vector<strategy::Shape> planned(int most) const;
+  // The best that a local search finds from `starts`, with this simulation as judge of at most so many
+  // shapes, best first (planner/improve.h). Requires: the starts pass validate().
+  std::vector<strategy::Shape> improved(const std::vector<strategy::Shape>& starts, int evaluations,
+                                        uint64_t seed) const;
 
   const simulator::EventSimulation& simulation() const { return simulation_; }
 

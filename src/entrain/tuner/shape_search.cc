@@ -7,8 +7,7 @@
 #include <limits>
 
 #include "entrain/base/quantile.h"
-#include "entrain/planner/improve.h"
-#include "entrain/planner/planner.h"
+#include "entrain/planner/costs.h"
 #include "entrain/simulator/analytic/calibrate.h"
 #include "entrain/tuner/canonical_shape.h"
 #include "entrain/tuner/result.h"
@@ -94,15 +93,8 @@ simulator::Calibration ShapeSearch::calibrated(const std::vector<Trial>& trials)
 }
 
 // Of the local search: what was planned, and the fastest so far.
-std::vector<Shape> ShapeSearch::starts(const std::vector<Trial>& trials) const {
-  std::vector<Shape> shapes;
-  planner::PlanOptions plan;
-  plan.most = options_.planned;
-  plan.limits.optimizer_slots = options_.pricer.optimizer_slots;
-  if (options_.pricer.micro_batches > 0) plan.micro_batches = {options_.pricer.micro_batches};
-  for (auto& candidate : planner::plan_shapes(graph_, cluster_, options_.pricer.examples, plan)) {
-    shapes.push_back(std::move(candidate.shape));
-  }
+std::vector<Shape> ShapeSearch::starts(const ShapePricer& pricer, const std::vector<Trial>& trials) const {
+  std::vector<Shape> shapes = pricer.planned(options_.planned);
   std::vector<const Trial*> shaped;
   for (const Trial& trial : trials) {
     if (trial.ok() && trial.strategy.shape) shaped.push_back(&trial);
@@ -135,16 +127,10 @@ std::unique_ptr<ShapeSource> shapes_for(const dataset::Domain& domain, int cores
 
 std::vector<Proposal> ShapeSearch::ask(const std::vector<Trial>& trials) {
   const ShapePricer pricer(graph_, cluster_, calibrated(trials), options_.pricer);
-  planner::Limits limits;
-  limits.optimizer_slots = options_.pricer.optimizer_slots;
-  const planner::Estimator estimator(graph_, cluster_, options_.pricer.examples, limits);
-  std::vector<Shape> shapes = starts(trials);
-  planner::ImproveOptions improving;
-  improving.seed = options_.pricer.seed + trials.size();
-  improving.evaluations = options_.evaluations;
-  const auto sync_of = [&](const Shape& shape) { return pricer.synchronized(shape); };
-  for (auto& improved : planner::improve(estimator, shapes, pricer.simulation(), sync_of, improving)) {
-    shapes.push_back(std::move(improved.shape));
+  std::vector<Shape> shapes = starts(pricer, trials);
+  for (Shape& improved :
+       pricer.improved(shapes, options_.evaluations, options_.pricer.seed + trials.size())) {
+    shapes.push_back(std::move(improved));
   }
   for (Shape& shape : shapes) shape = canonical(shape, cluster_);
   const double limit = kWorthATrial * best_of(trials) / bias_of(pricer.simulation(), trials);

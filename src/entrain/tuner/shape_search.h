@@ -37,7 +37,8 @@ class ShapeSearch final : public ShapeSource {
 
  private:
   simulator::Calibration calibrated(const std::vector<dataset::Trial>& trials) const;
-  std::vector<strategy::Shape> starts(const std::vector<dataset::Trial>& trials) const;
+  std::vector<strategy::Shape> starts(const ShapePricer& pricer,
+                                      const std::vector<dataset::Trial>& trials) const;
 
   const graph::Graph& graph_;
   const cluster::Cluster& cluster_;

@@ -76,6 +76,18 @@ TEST(ShapePricer, PricesAShapeByItsPassesAndTransfers) {
   EXPECT_NEAR(four->seconds, (16 + 3) * 2 * 0.03, 0.1);
 }
 
+TEST(ShapePricer, SumsOfMoreRanksThanAreExactAreFlows) {
+  const auto d = domain("lab:8x1gbit");
+  PricerOptions options = sixteen();
+  const auto transfers = [&] {
+    const ShapePricer pricer(d.graph, d.cluster, {}, options);
+    return pricer.simulation().estimate(pricer.synchronized(parse_shape("@0-7", 8))).transfers;
+  };
+  const double exact = transfers();
+  options.exact_ranks = 4;
+  EXPECT_LT(transfers(), exact);
+}
+
 TEST(ShapePricer, TakesTheBuilderThatSuitsTheReplicas) {
   const auto d = domain("lab:1x10gbit+3x100mbit");
   const ShapePricer pricer(d.graph, d.cluster, {}, sixteen());
