@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <tuple>
 
 #include "entrain/base/error.h"
 #include "entrain/planner/costs.h"
@@ -19,7 +20,9 @@ constexpr double kNoLimit = 1e300;  // bytes per second
 // its link in each direction.
 struct HostKind {
   double speed, link;
-  auto operator<=>(const HostKind&) const = default;
+  bool operator<(const HostKind& other) const {
+    return std::tie(speed, link) < std::tie(other.speed, other.link);
+  }
 };
 using Hosts = std::map<HostKind, int>;  // that train, and how many of them
 
