@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "entrain/cluster/cluster.h"
@@ -13,7 +14,10 @@ struct Setting {
   int64_t examples = 1;  // per update, of all ranks together
   int hosts = 0;         // so many like the first host; 0: the cluster's own
   double link_gbit = 0;  // of each host's link, in each direction; 0: the cluster's own
-  auto operator<=>(const Setting&) const = default;
+  friend bool operator==(const Setting&, const Setting&) = default;
+  bool operator<(const Setting& other) const {
+    return std::tie(examples, hosts, link_gbit) < std::tie(other.examples, other.hosts, other.link_gbit);
+  }
 };
 
 // The values that are varied, each ascending and each once; none: it is not varied.

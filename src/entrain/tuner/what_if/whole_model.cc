@@ -43,7 +43,7 @@ std::optional<Priced> price_whole_model(const graph::Graph& graph, const cluster
   const int workers = cluster.workers();
   const strategy::Shape shape =
       strategy::data_parallel(static_cast<int>(graph.layers.size()), cluster.worker_ranks());
-  const auto shaped = ShapePricer(graph, cluster, calibration, options).price(shape);
+  auto shaped = ShapePricer(graph, cluster, calibration, options).price(shape);
   if (!shaped || workers < 2 || workers > kMostExactRanks || options.examples % workers != 0) return shaped;
   const graph::Graph profiled = at_batch(graph, options.examples / workers);
   const simulator::EventSimulation simulation(profiled, cluster, calibration);
