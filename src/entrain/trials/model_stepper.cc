@@ -14,8 +14,11 @@
 namespace entrain::trials {
 namespace {
 
-// No more examples at once are timed: what is beyond takes its time in proportion.
+// Examples that are timed at once: as many as one host alone would compute, but no more than these, and not
+// for longer (a large model's activations would fill the memory, too). What is beyond takes its time in
+// proportion.
 constexpr int64_t kMostProfiled = 64;
+constexpr double kLongestPass = 5;  // seconds, forward and backward
 
 models::Batch batch_of(const models::Model& model, const StandingOptions& options, int rank) {
   auto generator = at::detail::createCPUGenerator(options.seed + static_cast<uint64_t>(rank));
@@ -61,8 +64,10 @@ graph::Graph profiled(const StandingOptions& options, int workers) {
   g.batch_size = options.batch_size;
   const layers::Sequence sequence = model->sequence();
   if (sequence.layers.empty()) return g;
-  const int64_t all = options.batch_size * workers;
-  const int64_t most = std::min(all, std::max(options.batch_size, kMostProfiled));
+  const auto affordable = static_cast<int64_t>(kLongestPass / std::max(g.compute_s(), 1e-9) *
+                                               static_cast<double>(options.batch_size));
+  const int64_t wanted = std::min({options.batch_size * workers, kMostProfiled, affordable});
+  const int64_t most = std::max(options.batch_size, wanted);
   auto generator = at::detail::createCPUGenerator(options.seed);
   const models::Batch examples = model->synthetic(most, generator);
   pipeline::add_layers(g, *model, sequence, examples.input, examples.target, pipeline::profiled_sizes(most),
