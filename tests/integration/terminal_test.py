@@ -98,8 +98,8 @@ class Terminal(unittest.TestCase):
     def test_ctrl_c_in_a_tune_writes_what_was_found(self):
         with tempfile.TemporaryDirectory() as folder:
             out = pathlib.Path(folder, "t")
-            code, shown = in_terminal("tune", "--model", "cnn7-small", "--cluster", "local:2", "--batch-size", 2, "--trials",
-                                      500, "--steps", 1, "--most-steps", 1, "--out", out, until=b"hit rate")
+            code, shown = in_terminal("tune", "--model", "cnn7-small", "--cluster", "local:2", "--batch-size", 2, "--space",
+                                      "sync", "--trials", 500, "--steps", 1, "--most-steps", 1, "--out", out, until=b"hit rate")
             self.assertEqual(code, 130, shown)
             self.assertIn("--resume", shown)
             self.assertTrue(json.loads((out / "result.json").read_text())["interrupted"])

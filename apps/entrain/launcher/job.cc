@@ -173,7 +173,7 @@ int exit_code(const GroupEnd& end, int essential) {
 
 int run_job(const cluster::Cluster& cluster, const std::vector<std::string>& argv,
             const JobOptions& options) {
-  SignalCatcher signals;  // before any thread, so that the signals come to us
+  SignalCatcher signals;
   const auto site = make_site(cluster, options.remote, options.own_program, argv.front());
   const Meeting meeting = make_meeting(cluster, *site, options.remote.port);
   Ranks ranks(cluster, argv, *site, meeting, options);

@@ -142,6 +142,12 @@ Process::Process(const ProcessOptions& options) {
   if (pid_ < 0) fail_errno("cannot start " + options.argv[0] + ": fork");
   if (pid_ == 0) {
     bool in_setup = true;
+    // A SignalCatcher's handlers, which are ours until exec, would tell the parent.
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+      struct sigaction action;
+      sigaction(number, nullptr, &action);
+      if (action.sa_handler != SIG_IGN) ::signal(number, SIG_DFL);
+    }
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -92,8 +92,9 @@ std::string describe_exit(int code);
 // Runs a command to its end. Throws Error "COMMAND: its stderr" when it fails or passes the deadline.
 void run_command(const ProcessOptions& options, Deadline deadline);
 
-// While one lives, SIGINT, SIGTERM and SIGHUP are delivered to its descriptor and end nothing by
-// themselves. Make it before any thread that should not take the signals.
+// While one lives, SIGINT, SIGTERM and SIGHUP are delivered to its descriptor and end nothing by themselves,
+// whichever thread they come to: libraries start threads before main(). Those that were ignored stay so
+// (nohup). Requires: at most one lives.
 class SignalCatcher {
  public:
   SignalCatcher();
@@ -101,13 +102,13 @@ class SignalCatcher {
   SignalCatcher(const SignalCatcher&) = delete;
   SignalCatcher& operator=(const SignalCatcher&) = delete;
 
-  int fd() const { return fd_.get(); }
+  int fd() const { return read_.get(); }
   std::optional<int> take();  // a signal that has come, without blocking
 
  private:
-  OwnedFd fd_;
-  struct Mask;
-  std::unique_ptr<Mask> before_;
+  OwnedFd read_, write_;
+  struct Before;
+  std::unique_ptr<Before> before_;
 };
 
 struct Supervision {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <future>
 #include <thread>
 #include <tuple>
 
@@ -334,6 +335,33 @@ TEST(Supervise, PassesASignalOn) {
   const auto end = supervise(group, signals, {});
   EXPECT_EQ(end.signal, SIGINT);
   EXPECT_EQ(end.codes, (std::vector<int>{9, 128 + SIGINT}));
+}
+
+TEST(Supervise, PassesOnASignalThatAThreadOfALibraryReceives) {
+  std::promise<void> done;
+  std::thread library([&] { done.get_future().wait(); });  // began before the catcher: it blocks no signal
+  SignalCatcher signals;
+  const auto group = group_of({"trap 'exit 9' INT; while :; do sleep 0.05; done"});
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the trap is set
+  pthread_kill(library.native_handle(), SIGINT);
+  const auto end = supervise(group, signals, {});
+  done.set_value();
+  library.join();
+  EXPECT_EQ(end.signal, SIGINT);
+  EXPECT_EQ(end.codes, std::vector<int>{9});
+}
+
+TEST(SignalCatcher, WhatWasIgnoredStaysIgnored) {  // as under nohup
+  const auto before = signal(SIGHUP, SIG_IGN);
+  {
+    SignalCatcher signals;
+    raise(SIGHUP);
+    EXPECT_EQ(signals.take(), std::nullopt);
+    raise(SIGINT);
+    EXPECT_EQ(signals.take(), SIGINT);
+    EXPECT_EQ(signals.take(), std::nullopt);
+  }
+  EXPECT_EQ(signal(SIGHUP, before), SIG_IGN);
 }
 
 TEST(Supervise, AClosedTerminalIsAnOrderlyEnd) {

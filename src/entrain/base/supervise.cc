@@ -1,10 +1,12 @@
 // The second half of process.h: many children, one fate.
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 
 #include "entrain/base/error.h"
@@ -12,30 +14,49 @@
 
 namespace entrain {
 
-struct SignalCatcher::Mask {
-  sigset_t set;
+namespace {
+
+constexpr std::array kCaught{SIGINT, SIGTERM, SIGHUP};  // SIGHUP: the terminal was closed
+
+std::atomic<int> caught_to = -1;  // the descriptor of the catcher that lives
+
+void catch_signal(int number) {
+  const int error = errno;
+  const char byte = static_cast<char>(number);
+  [[maybe_unused]] const ssize_t n = write(caught_to, &byte, 1);  // full: more have come than anybody acts on
+  errno = error;
+}
+
+}  // namespace
+
+struct SignalCatcher::Before {
+  std::array<struct sigaction, kCaught.size()> actions;
 };
 
-SignalCatcher::SignalCatcher() : before_(std::make_unique<Mask>()) {
-  sigset_t wanted;
-  sigemptyset(&wanted);
-  sigaddset(&wanted, SIGINT);
-  sigaddset(&wanted, SIGTERM);
-  sigaddset(&wanted, SIGHUP);  // the terminal was closed
-  pthread_sigmask(SIG_BLOCK, &wanted, &before_->set);
-  fd_ = OwnedFd(signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (fd_.get() < 0) {
-    pthread_sigmask(SIG_SETMASK, &before_->set, nullptr);
-    fail_errno("signalfd");
+SignalCatcher::SignalCatcher() : before_(std::make_unique<Before>()) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) fail_errno("pipe2");
+  read_ = OwnedFd(ends[0]);
+  write_ = OwnedFd(ends[1]);
+  caught_to = write_.get();
+  struct sigaction action {};
+  action.sa_handler = catch_signal;
+  action.sa_flags = SA_RESTART;
+  for (size_t i = 0; i < kCaught.size(); ++i) {
+    sigaction(kCaught[i], nullptr, &before_->actions[i]);
+    if (before_->actions[i].sa_handler != SIG_IGN) sigaction(kCaught[i], &action, nullptr);
   }
 }
 
-SignalCatcher::~SignalCatcher() { pthread_sigmask(SIG_SETMASK, &before_->set, nullptr); }
+SignalCatcher::~SignalCatcher() {
+  for (size_t i = 0; i < kCaught.size(); ++i) sigaction(kCaught[i], &before_->actions[i], nullptr);
+  caught_to = -1;
+}
 
 std::optional<int> SignalCatcher::take() {
-  signalfd_siginfo info;
-  if (read(fd_.get(), &info, sizeof info) != sizeof info) return std::nullopt;
-  return static_cast<int>(info.ssi_signo);
+  char number;
+  if (read(read_.get(), &number, 1) != 1) return std::nullopt;
+  return number;
 }
 
 namespace {

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,9 +41,6 @@ void restart_inside() {
   for (auto& word : argv) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   setenv(kInside, "1", 1);
-  sigset_t none;
-  sigemptyset(&none);
-  pthread_sigmask(SIG_SETMASK, &none, nullptr);  // exec keeps the mask of a SignalCatcher
   execvp(pointers[0], pointers.data());
   unsetenv(kInside);
   fail_errno("cannot start unshare");

@@ -1,7 +1,9 @@
 // Any pipeline computes what the model does without one: loss, gradients, parameters, statistics.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <thread>
 
 #include "entrain/base/error.h"
 #include "entrain/layers/batch_norm.h"
@@ -123,6 +125,27 @@ TEST(ThreadPipeline, BadSettingsAreNamed) {
   ThreadPipeline pipeline(model->sequence(), options_for(subject, 2, 4, "gpipe", Remat::kNever));
   EXPECT_THROW(pipeline.run(subject.batch.input.narrow(0, 0, 3), subject.batch.target.narrow(0, 0, 3)),
                InputError);
+}
+
+// Who limits torch's threads, by OMP_NUM_THREADS or from the program, limits those of all cells together.
+TEST(Threads, OfTorchAreSharedOutAndKeptForOthers) {
+  torch::set_num_threads(4);
+  std::array<int, 2> inside{};
+  layers::Sequence sequence;
+  for (int* seen : {&inside[0], &inside[1]}) {
+    sequence.layers.push_back({"", nullptr, [seen](const torch::Tensor& x, layers::Skips&) {
+                                 *seen = torch::get_num_threads();
+                                 return 2 * x;
+                               }});
+  }
+  sequence.loss = [](const torch::Tensor& output, const torch::Tensor&) { return output.mean(); };
+  ThreadPipeline pipeline(sequence, {Pipeline{2, 1, "gpipe", 1, Remat::kNever, {1, 1}}});
+  const auto input = torch::ones({1, 1}).requires_grad_();
+  pipeline.run(input, input);
+  int others = 0;
+  std::thread([&] { others = torch::get_num_threads(); }).join();
+  EXPECT_EQ(inside, (std::array{2, 2}));
+  EXPECT_EQ(others, 4);
 }
 
 }  // namespace

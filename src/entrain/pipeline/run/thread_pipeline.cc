@@ -14,20 +14,28 @@ namespace {
 
 int cores() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
 
+// What torch has here is the machine's cores, OMP_NUM_THREADS, this rank's part of its host, or what the
+// program has set.
 int threads_of(const Options& options) {
-  return options.threads_per_cell > 0 ? options.threads_per_cell : std::max(1, cores() / options.devices);
+  return options.threads_per_cell > 0 ? options.threads_per_cell
+                                      : std::max(1, torch::get_num_threads() / options.devices);
 }
 
 // How long a thread looks for what it waits for, where `others` compute besides the devices.
 Seconds patience_of(const Options& options, int others) {
-  return Seconds(options.devices * threads_of(options) + others <= cores() ? 20e-3 : 0);
+  return Seconds(options.devices * options.threads_per_cell + others <= cores() ? 20e-3 : 0);
+}
+
+Options with_threads(Options options) {
+  options.threads_per_cell = threads_of(options);
+  return options;
 }
 
 }  // namespace
 
 ThreadPipeline::ThreadPipeline(layers::Sequence sequence, Options options)
     : sequence_(std::move(sequence)),
-      options_(std::move(options)),
+      options_(with_threads(std::move(options))),
       cut_(checked_cut(sequence_, options_)),
       schedule_(make_schedule(options_.schedule, options_.devices, options_.micro_batches, options_.chunks)),
       mail_(cut_.edges.size(), options_.micro_batches, patience_of(options_, 0)),
@@ -39,9 +47,15 @@ ThreadPipeline::ThreadPipeline(layers::Sequence sequence, Options options)
         std::make_unique<Worker>(cut_, passes_of(schedule_, device, options_.remat), options_.loss_scale,
                                  cells_of(sequence_, cut_, options_, device), sequence_, mail_));
   }
+  // torch gives the number that was set last to all threads that begin later, those of other models, too.
+  const int before = torch::get_num_threads();
+  running_ = options_.devices;
   for (int device = 0; device < options_.devices; ++device) {
     threads_.emplace_back([this, device] { work(device); });
   }
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return running_ == 0; });
+  torch::set_num_threads(before);
 }
 
 ThreadPipeline::~ThreadPipeline() {
@@ -81,7 +95,13 @@ double ThreadPipeline::run(const torch::Tensor& input, const torch::Tensor& targ
 
 // One device's thread.
 void ThreadPipeline::work(int device) {
-  torch::set_num_threads(threads_of(options_));
+  torch::get_num_threads();  // a thread's first look takes the process's number, which would replace this one
+  torch::set_num_threads(options_.threads_per_cell);
+  {
+    const std::lock_guard lock(mutex_);
+    --running_;
+  }
+  changed_.notify_all();
   for (int64_t seen = 0;;) {
     const MicroBatches* batch = nullptr;
     Clock::time_point began;
