@@ -28,11 +28,7 @@ using Json = nlohmann::json;
 
 // Its stdout. Throws what the verb throws.
 std::string run(const std::string& arguments) {
-  CLI::App app;
-  Action action;
-  dataset_verb::add_dataset(app, action);
-  app.parse("dataset " + arguments);
-  const auto output = testing::output_of(action);
+  const auto output = testing::run_verb({dataset_verb::add_dataset}, "dataset " + arguments);
   EXPECT_EQ(output.code, 0);
   return output.text;
 }

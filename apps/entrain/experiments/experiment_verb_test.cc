@@ -43,11 +43,7 @@ using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
 std::string run(const std::string& arguments) {
-  CLI::App app;
-  Action action;
-  experiment_verb::add_experiment(app, action);
-  app.parse("experiment " + arguments);
-  const auto output = testing::output_of(action);
+  const auto output = testing::run_verb({experiment_verb::add_experiment}, "experiment " + arguments);
   EXPECT_EQ(output.code, 0);
   return output.text;
 }

@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "entrain/base/error.h"
 #include "support/verb_output.h"
 #include "verbs.h"
 
@@ -21,20 +20,11 @@ using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
 testing::VerbOutput run(const std::string& arguments) {
-  CLI::App app;
-  Action action;
-  pipeline_verb::add_pipeline(app, action);
-  app.parse("pipeline " + arguments);
-  return testing::output_of(action);
+  return testing::run_verb({pipeline_verb::add_pipeline}, "pipeline " + arguments);
 }
 
 std::string refusal(const std::string& arguments) {
-  try {
-    run(arguments);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "was accepted";
+  return testing::refusal_of([&] { run(arguments); });
 }
 
 TEST(PipelinePlan, SaysTheSmallestAndTheFastest) {

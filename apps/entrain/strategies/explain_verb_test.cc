@@ -5,12 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "entrain/base/error.h"
 #include "entrain/base/files.h"
 #include "entrain/dataset/testing.h"
 #include "entrain/strategy/stored.h"
 #include "graph_verb.h"
 #include "model_outline.h"
+#include "support/verb_output.h"
 #include "verbs.h"
 
 namespace entrain::app {
@@ -38,29 +38,13 @@ using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
 std::string run(const std::string& arguments) {
-  CLI::App app;
-  Action action;
-  explain_verb::add_explain(app, action);
-  simulate_verb::add_simulate(app, action);
-  app.parse(arguments);
-  ::testing::internal::CaptureStdout();
-  try {
-    EXPECT_EQ(action(), 0);
-  } catch (...) {
-    ::testing::internal::GetCapturedStdout();
-    throw;
-  }
-  std::fflush(stdout);
-  return ::testing::internal::GetCapturedStdout();
+  const auto output = testing::run_verb({explain_verb::add_explain, simulate_verb::add_simulate}, arguments);
+  EXPECT_EQ(output.code, 0);
+  return output.text;
 }
 
 std::string refusal(const std::string& arguments) {
-  try {
-    run(arguments);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "was accepted";
+  return testing::refusal_of([&] { run(arguments); });
 }
 
 class ExplainVerb : public ::testing::Test {

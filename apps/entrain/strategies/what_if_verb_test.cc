@@ -4,13 +4,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "entrain/base/error.h"
 #include "entrain/base/files.h"
 #include "entrain/dataset/testing.h"
 #include "graph_verb.h"
 #include "model_outline.h"
 #include "strategies/vary.h"
 #include "strategies/what_if_report.h"
+#include "support/verb_output.h"
 #include "verbs.h"
 
 namespace entrain::app {
@@ -52,28 +52,13 @@ ModelOutline outline_model(const std::string& model) { return {model, {}, {}}; }
 namespace {
 
 std::string run(const std::string& arguments) {
-  CLI::App app;
-  Action action;
-  what_if_verb::add_what_if(app, action);
-  app.parse("what-if " + arguments);
-  ::testing::internal::CaptureStdout();
-  try {
-    EXPECT_EQ(action(), 0);
-  } catch (...) {
-    ::testing::internal::GetCapturedStdout();
-    throw;
-  }
-  std::fflush(stdout);
-  return ::testing::internal::GetCapturedStdout();
+  const auto output = testing::run_verb({what_if_verb::add_what_if}, "what-if " + arguments);
+  EXPECT_EQ(output.code, 0);
+  return output.text;
 }
 
 std::string refusal(const std::string& arguments) {
-  try {
-    run(arguments);
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "was accepted";
+  return testing::refusal_of([&] { run(arguments); });
 }
 
 class WhatIfVerb : public ::testing::Test {
