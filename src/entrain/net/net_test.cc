@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -160,6 +161,23 @@ TEST(Socket, ARefusedConnectionSaysSo) {
   std::string error;
   EXPECT_FALSE(connect_to(nobody, "127.0.0.1", soon(), error));
   EXPECT_THAT(error, HasSubstr("refused"));
+}
+
+TEST(Socket, ANameThatDoesNotResolveYetIsAReasonToTryAgain) {
+  std::string error;
+  EXPECT_FALSE(connect_to({"rank-0.invalid", 4411}, "127.0.0.1", soon(), error));
+  EXPECT_THAT(error, HasSubstr("cannot resolve the address rank-0.invalid:4411"));
+}
+
+TEST(Socket, TheFileLimitIsRaisedToTheHardOne) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit low{before.rlim_max / 2, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  EXPECT_EQ(raise_file_limit(), before.rlim_max);
+  rlimit after{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &after), 0);
+  EXPECT_EQ(after.rlim_cur, before.rlim_max);
 }
 
 TEST(Socket, SeveralConnectionsLeaveFromOneAddress) {
@@ -339,6 +357,43 @@ TEST(Handshake, SilentStrangersKeepNobodyOut) {
   EXPECT_EQ(guest.get(), "");
   EXPECT_EQ(door.guests, (std::vector<std::pair<int, int>>{{2, 3}}));
   EXPECT_EQ(door.pending(), 3U);
+}
+
+TEST(Handshake, ARankThatLostItsPlaceTriesAgain) {
+  Door door;
+  auto guest = std::async(std::launch::async, [&] {
+    return reach(local_endpoint(door.listener.listener()), "127.0.0.1", {0, 2, 3}, "token",
+                 Refused::kTryAgain, soon(), "the door");
+  });
+  for (int lost = 0; lost < 3;) lost += accept_one(door.listener.listener()) ? 1 : 0;  // closed before a word
+  door.serve_until([&] { return !door.guests.empty(); });
+  EXPECT_TRUE(guest.get());
+  EXPECT_EQ(door.guests, (std::vector<std::pair<int, int>>{{2, 3}}));
+}
+
+TEST(Handshake, AWrongTokenIsToldAndNotTriedAgain) {
+  Door door;
+  auto guest = std::async(std::launch::async, [&]() -> std::string {
+    try {
+      reach(local_endpoint(door.listener.listener()), "127.0.0.1", {0, 2, 3}, "a guess", Refused::kTryAgain,
+            Deadline::never(), "the door");
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  });
+  door.serve_until([&] { return guest.wait_for(std::chrono::seconds(0)) == std::future_status::ready; });
+  EXPECT_THAT(guest.get(), AllOf(HasSubstr("rank 2"), HasSubstr("the job tokens differ")));
+}
+
+TEST(Handshake, ACrowdLargerThanIsHeldKeepsNobodyOut) {
+  Door door;
+  std::vector<Fd> crowd;
+  for (int i = 0; i < 600; ++i) crowd.push_back(door.knock());
+  auto guest = door.guest(2);
+  door.serve_until([&] { return ended(guest); });
+  EXPECT_EQ(guest.get(), "");
+  EXPECT_LT(door.pending(), crowd.size());
 }
 
 TEST(Handshake, AHelloMayComeByteByByte) {
