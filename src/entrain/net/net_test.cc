@@ -245,14 +245,13 @@ int option(const Fd& socket, int level, int name) {
   return value;
 }
 
-TEST(Socket, TunedForMessagesNoticesAPeerThatIsCutOffWithinThreeSeconds) {
+TEST(Socket, TunedForMessagesGivesNobodyUp) {
   const Fd listener = listen_on({"127.0.0.1", 0});
   const Ends ends = connected(listener);
   tune_for_messages(ends.client);
   const auto tcp = [&](int name) { return option(ends.client, IPPROTO_TCP, name); };
-  EXPECT_NE(option(ends.client, SOL_SOCKET, SO_KEEPALIVE), 0);
-  EXPECT_LE(tcp(TCP_KEEPIDLE) + tcp(TCP_KEEPINTVL) * tcp(TCP_KEEPCNT), 3);  // silent
-  EXPECT_LE(tcp(TCP_USER_TIMEOUT), 3000);                                   // unacknowledged
+  EXPECT_EQ(option(ends.client, SOL_SOCKET, SO_KEEPALIVE), 0);
+  EXPECT_GE(tcp(TCP_USER_TIMEOUT), 3600 * 1000);  // unacknowledged, or acknowledged by a full window
   EXPECT_NE(tcp(TCP_NODELAY), 0);
   EXPECT_GE(tcp(TCP_NOTSENT_LOWAT), 64 << 10);  // a fast link has a packet of the largest size to send
 }

@@ -211,11 +211,8 @@ bool write_fully(const Fd& socket, const void* data, size_t size, Deadline deadl
 void tune_for_messages(const Fd& socket) {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, 128 * 1024);
-  set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 3000);
-  set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 1);
-  set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
-  set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 2);
+  constexpr int kDay_ms = 24 * 3600 * 1000;
+  set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, kDay_ms);
 }
 
 }  // namespace entrain::net

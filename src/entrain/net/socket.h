@@ -61,8 +61,9 @@ size_t raise_file_limit();
 bool read_fully(const Fd& socket, void* data, size_t size, Deadline deadline, std::string& error);
 bool write_fully(const Fd& socket, const void* data, size_t size, Deadline deadline, std::string& error);
 
-// For a connection between ranks: no delay, late choice of what is sent next, and a peer that is
-// cut off is noticed within 5 seconds (unacknowledged data or keep-alive probes for 3 s).
+// For a connection between ranks: no delay, late choice of what is sent next. The system sends again what is
+// not acknowledged and gives nobody up: its limit also covers a full window, so a peer that pauses would be
+// lost. Who is silent for too long is the transport's to judge.
 void tune_for_messages(const Fd& socket);
 
 }  // namespace entrain::net
