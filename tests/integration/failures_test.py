@@ -12,9 +12,9 @@ TIMEOUT_S = 6
 
 
 class Failures(unittest.TestCase):
-    def start_job(self, *extra, cluster="local:3", model="vgg16-small"):
+    def start_job(self, *extra, cluster="local:3", model="vgg16-small", timeout=TIMEOUT_S):
         """A job that is training, and the processes of its ranks."""
-        job = start("train", "--model", model, "--cluster", cluster, "--steps", "1000000", "--timeout", TIMEOUT_S, *extra)
+        job = start("train", "--model", model, "--cluster", cluster, "--steps", "1000000", "--timeout", timeout, *extra)
         self.addCleanup(self.end, job)
         wanted = 4 if cluster.startswith("lab") else 3
         deadline = time.monotonic() + 60
@@ -68,6 +68,20 @@ class Failures(unittest.TestCase):
         os.kill(ranks[2], signal.SIGSTOP)
         errors, _ = self.expect_end(job, ranks, 2, TIMEOUT_S + 5)
         self.assertNotIn("rank 1 (", errors.replace("[rank 1]", ""))  # the neighbour that only waits is not blamed
+
+    def test_a_rank_that_pauses_is_named_in_the_log_and_waited_for(self):
+        job, ranks = self.start_job(timeout=60)
+        os.kill(ranks[2], signal.SIGSTOP)
+        time.sleep(8)
+        os.kill(ranks[2], signal.SIGCONT)
+        time.sleep(5)
+        self.assertIsNone(job.poll())
+        before = self.cpu_seconds(ranks[1])
+        time.sleep(2)
+        self.assertGreater(self.cpu_seconds(ranks[1]), before, "it trains on")
+        job.send_signal(signal.SIGINT)
+        _, errors = job.communicate(timeout=60)
+        self.assertIn("has been silent for 4 s; it is given up after 60 s", errors)
 
     def test_killed_launcher_leaves_nothing(self):
         job, ranks = self.start_job()

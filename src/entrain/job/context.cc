@@ -10,6 +10,7 @@
 #include "entrain/base/error.h"
 #include "entrain/base/log.h"
 #include "entrain/base/memory.h"
+#include "entrain/base/sha256.h"
 #include "entrain/cluster/environment.h"
 #include "entrain/job/control.h"
 #include "entrain/net/socket.h"
@@ -32,6 +33,15 @@ std::unique_ptr<rendezvous::Server> serve_rendezvous(const rendezvous::JobEnviro
   options.world = job.world;
   options.token = job.token;
   return std::make_unique<rendezvous::Server>(options);
+}
+
+// Ranks that mpirun starts hand the secret on over MPI, whose connections are mpirun's to guard.
+std::string token_over_mpi(const rendezvous::JobEnvironment& job) {
+  const std::string secret = random_bytes(16);
+  const std::string mine = hex({reinterpret_cast<const uint8_t*>(secret.data()), secret.size()});
+  const auto mpi = transport::connect_mpi(job);
+  return transport::broadcast(*mpi, 0, mine, transport::tags::kToken, Deadline::after(job.timeout_s),
+                              "the job token");
 }
 
 void check_world(const cluster::Cluster& cluster, const rendezvous::LaunchEnvironment& launch) {
@@ -122,6 +132,12 @@ Context init(const std::string& cluster) {
   } else if (launch.backend == rendezvous::Backend::kMpi) {
     context.transport = transport::connect_mpi(context.job);
   } else {
+    if (launch.weak_token && context.job.rank == 0) {
+      log_warn(
+          "ENTRAIN_TOKEN has under 16 characters and could be guessed; make a longer one, e.g. by openssl "
+          "rand -hex 16");
+    }
+    if (launch.token_over_mpi) context.job.token = token_over_mpi(context.job);
     if (context.job.serve) context.rendezvous = serve_rendezvous(context.job);
     context.transport = transport::connect_tcp(context.job, Deadline::after(context.job.timeout_s));
   }

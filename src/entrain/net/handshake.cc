@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include "entrain/base/error.h"
 #include "entrain/base/log.h"
@@ -15,18 +16,28 @@ namespace entrain::net {
 namespace {
 
 constexpr size_t kNonceSize = 32;
-constexpr size_t kMaxPending = 64;
 constexpr double kPatienceSeconds = 3;
+// An attempt takes so long at most: a connection that the listener's full queue has lost is never answered.
+constexpr double kAttemptSeconds = 5;
+constexpr auto kPause = std::chrono::milliseconds(50);  // between two attempts
+// Accepted before those that wait are read again: in a flood a rank's answer comes while strangers do.
+constexpr int kAcceptedAtOnce = 64;
 constexpr std::string_view kMagic = "entrain1";
 constexpr size_t kChallengeSize = 8 + kNonceSize;               // magic, nonce
 constexpr size_t kHelloSize = 8 + 4 + 4 + 4 + kNonceSize + 32;  // magic, server, rank, world, nonce, proof
 constexpr size_t kWelcomeSize = 4 + 32;                         // the server's world, proof
+const std::string kRefusal(kWelcomeSize, '\0');
 
 // `said` is everything the prover claims, `nonces` both sides' fresh randomness.
 std::string prove(const std::string& token, std::string_view side, std::string_view said,
                   std::string_view nonces) {
   const Digest digest = hmac_sha256(token, fmt::format("entrain handshake 1|{}|{}|{}", side, said, nonces));
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
+}
+
+// Room for all ranks at once, twice, and for strangers; connections that have been proven need files, too.
+size_t most_pending(int world) {
+  return std::min(256 + 4 * static_cast<size_t>(world), raise_file_limit() / 4);
 }
 
 bool same_proof(std::string_view a, std::string_view b) {
@@ -43,7 +54,7 @@ void introduce(const Fd& socket, const Introduction& who, const std::string& tok
   std::string error;
   std::string challenge(kChallengeSize, '\0');
   if (!read_fully(socket, challenge.data(), challenge.size(), deadline, error)) {
-    fail("rank {} cannot greet {}: {}", who.rank, where, error);
+    throw Unanswered(fmt::format("rank {} cannot greet {}: {}", who.rank, where, error));
   }
   if (!challenge.starts_with(kMagic)) fail("{} does not speak entrain's protocol", where);
 
@@ -57,7 +68,10 @@ void introduce(const Fd& socket, const Introduction& who, const std::string& tok
   std::string welcome(kWelcomeSize, '\0');
   if (!write_fully(socket, hello.data(), hello.size(), deadline, error) ||
       !read_fully(socket, welcome.data(), welcome.size(), deadline, error)) {
-    fail("rank {} was not let in by {}: {} (is the job token the same?)", who.rank, where, error);
+    throw Unanswered(fmt::format("rank {} was not let in by {}: {}", who.rank, where, error));
+  }
+  if (welcome == kRefusal) {
+    fail("rank {} was not let in by {}: the job tokens differ (ENTRAIN_TOKEN)", who.rank, where);
   }
   const std::string answer = welcome.substr(0, 4);
   if (!same_proof(std::string_view(welcome).substr(4), prove(token, "server", said + answer, nonces))) {
@@ -69,8 +83,31 @@ void introduce(const Fd& socket, const Introduction& who, const std::string& tok
   }
 }
 
+Fd reach(const Endpoint& endpoint, const std::string& from, const Introduction& who, const std::string& token,
+         Refused refused, Deadline deadline, const std::string& where) {
+  while (true) {
+    const Deadline attempt = Deadline::after(std::min(deadline.left(), Seconds(kAttemptSeconds)));
+    std::string error;
+    if (Fd socket = connect_to(endpoint, from, attempt, error)) {
+      try {
+        introduce(socket, who, token, attempt, where);
+        return socket;
+      } catch (const Unanswered& e) {
+        if (deadline.left() < 2 * kPause) throw;
+      }
+    } else if (deadline.left() < 2 * kPause || (errno == ECONNREFUSED && refused == Refused::kGiveUp)) {
+      fail("rank {} cannot reach {}: {}", who.rank, where, error);
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
 HandshakeListener::HandshakeListener(Fd listener, int server, int world, std::string token)
-    : listener_(std::move(listener)), server_(server), world_(world), token_(std::move(token)) {}
+    : listener_(std::move(listener)),
+      server_(server),
+      world_(world),
+      token_(std::move(token)),
+      most_pending_(most_pending(world)) {}
 
 int HandshakeListener::watch(std::vector<pollfd>& entries) const {
   entries.push_back({listener_.get(), POLLIN, 0});
@@ -82,13 +119,14 @@ int HandshakeListener::watch(std::vector<pollfd>& entries) const {
   return wait_ms;
 }
 
-void HandshakeListener::accept_all() {
-  while (Fd socket = accept_one(listener_)) {
+void HandshakeListener::accept_some() {
+  for (int i = 0; i < kAcceptedAtOnce; ++i) {
+    Fd socket = accept_one(listener_);
+    if (!socket) return;
     std::string nonce = random_bytes(kNonceSize);
     const std::string challenge = std::string(kMagic) + nonce;
     // A fresh socket's buffer always has room for 40 bytes.
     if (::send(socket.get(), challenge.data(), challenge.size(), MSG_NOSIGNAL) < 0) continue;
-    if (pending_.size() == kMaxPending) pending_.pop_front();
     pending_.push_back({std::move(socket), Deadline::after(kPatienceSeconds), std::move(nonce), ""});
   }
 }
@@ -107,10 +145,12 @@ HandshakeListener::Progress HandshakeListener::advance(Pending& pending, int& ra
 
   const std::string said = hello.substr(8, 12);
   const std::string nonces = pending.nonce + hello.substr(20, kNonceSize);
-  if (!same_proof(std::string_view(hello).substr(20 + kNonceSize), prove(token_, "client", said, nonces))) {
+  const bool proven =
+      same_proof(std::string_view(hello).substr(20 + kNonceSize), prove(token_, "client", said, nonces));
+  if (!proven || static_cast<int>(get_u32(said.data())) != server_) {  // a wrong token, or meant for another
+    ::send(pending.socket.get(), kRefusal.data(), kRefusal.size(), MSG_NOSIGNAL);
     return Progress::kDropped;
   }
-  if (static_cast<int>(get_u32(said.data())) != server_) return Progress::kDropped;  // meant for another
   rank = static_cast<int>(get_u32(said.data() + 4));
   world = static_cast<int>(get_u32(said.data() + 8));
   std::string welcome;
@@ -121,25 +161,26 @@ HandshakeListener::Progress HandshakeListener::advance(Pending& pending, int& ra
   return Progress::kProven;
 }
 
-void HandshakeListener::serve(const OnProven& on_proven) {
-  accept_all();
-  for (auto it = pending_.begin(); it != pending_.end();) {
-    int rank = 0, world = 0;
-    const Progress progress = advance(*it, rank, world);
-    if (progress == Progress::kWaits) {
-      ++it;
-      continue;
-    }
-    if (progress == Progress::kDropped && !warned_) {
-      warned_ = true;
-      log_warn(
-          "dropped a connection from {} that did not prove the job token (further ones are not reported)",
-          remote_endpoint(it->socket).text());
-    }
-    Fd socket = std::move(it->socket);
-    it = pending_.erase(it);
-    if (progress == Progress::kProven) on_proven(std::move(socket), rank, world);
+// Whether it still waits for more. If not, it has been handed over or dropped.
+bool HandshakeListener::look_at(Pending& pending, const OnProven& on_proven) {
+  int rank = 0, world = 0;
+  const Progress progress = advance(pending, rank, world);
+  if (progress == Progress::kWaits) return true;
+  if (progress == Progress::kDropped && !warned_) {
+    warned_ = true;
+    log_warn("dropped a connection from {} that did not prove the job token (further ones are not reported)",
+             remote_endpoint(pending.socket).text());
   }
+  if (progress == Progress::kProven) on_proven(std::move(pending.socket), rank, world);
+  return false;
+}
+
+void HandshakeListener::serve(const OnProven& on_proven) {
+  accept_some();
+  for (auto it = pending_.begin(); it != pending_.end();) {
+    it = look_at(*it, on_proven) ? std::next(it) : pending_.erase(it);
+  }
+  while (pending_.size() > most_pending_) pending_.pop_front();
 }
 
 }  // namespace entrain::net

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,7 +21,8 @@ namespace {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
-AddressList resolve(const Endpoint& endpoint, int flags, int family = AF_UNSPEC) {
+// Empty, with `error` set, when the name is unknown (as yet: some are made when their host starts).
+AddressList look_up(const Endpoint& endpoint, int flags, int family, std::string& error) {
   addrinfo hints{};
   hints.ai_family = family;
   hints.ai_socktype = SOCK_STREAM;
@@ -28,8 +30,16 @@ AddressList resolve(const Endpoint& endpoint, int flags, int family = AF_UNSPEC)
   addrinfo* found = nullptr;
   const int code =
       ::getaddrinfo(endpoint.address.c_str(), std::to_string(endpoint.port).c_str(), &hints, &found);
-  if (code != 0) fail("cannot resolve the address {}: {}", endpoint.text(), ::gai_strerror(code));
+  if (code != 0)
+    error = fmt::format("cannot resolve the address {}: {}", endpoint.text(), ::gai_strerror(code));
   return {found, ::freeaddrinfo};
+}
+
+AddressList resolve(const Endpoint& endpoint) {
+  std::string error;
+  AddressList addresses = look_up(endpoint, AI_PASSIVE, AF_UNSPEC, error);
+  if (!addresses) fail("{}", error);
+  return addresses;
 }
 
 void set_option(const Fd& socket, int level, int name, int value) {
@@ -89,7 +99,7 @@ Endpoint parse_endpoint(const std::string& text, const std::string& field) {
 }
 
 Fd listen_on(const Endpoint& endpoint) {
-  const AddressList addresses = resolve(endpoint, AI_PASSIVE);
+  const AddressList addresses = resolve(endpoint);
   const addrinfo& a = *addresses;
   Fd listener(::socket(a.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!listener) fail_errno("cannot create a socket");
@@ -124,8 +134,12 @@ Fd connect_to(const Endpoint& endpoint, const std::string& bind_address, Deadlin
               std::string& error) {
   // A name may have addresses of both families: what connects must be of the family it is bound to.
   const AddressList own =
-      bind_address.empty() ? AddressList(nullptr, ::freeaddrinfo) : resolve({bind_address, 0}, AI_PASSIVE);
-  const AddressList addresses = resolve(endpoint, 0, own ? own->ai_family : AF_UNSPEC);
+      bind_address.empty() ? AddressList(nullptr, ::freeaddrinfo) : resolve({bind_address, 0});
+  const AddressList addresses = look_up(endpoint, 0, own ? own->ai_family : AF_UNSPEC, error);
+  if (!addresses) {
+    errno = EHOSTUNREACH;
+    return {};
+  }
   const addrinfo& a = *addresses;
   Fd socket(::socket(a.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) fail_errno("cannot create a socket");
@@ -137,7 +151,10 @@ Fd connect_to(const Endpoint& endpoint, const std::string& bind_address, Deadlin
   }
   if (::connect(socket.get(), a.ai_addr, a.ai_addrlen) == 0) return socket;
   if (errno == EINPROGRESS) {
-    if (!wait_for(socket, POLLOUT, deadline, error)) return {};
+    if (!wait_for(socket, POLLOUT, deadline, error)) {
+      errno = ETIMEDOUT;
+      return {};
+    }
     int code = 0;
     socklen_t size = sizeof code;
     ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &code, &size);
@@ -146,6 +163,14 @@ Fd connect_to(const Endpoint& endpoint, const std::string& bind_address, Deadlin
   }
   error = std::strerror(errno);
   return {};
+}
+
+size_t raise_file_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) fail_errno("cannot read the limit of open files");
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur;
 }
 
 bool read_fully(const Fd& socket, void* data, size_t size, Deadline deadline, std::string& error) {
@@ -186,11 +211,8 @@ bool write_fully(const Fd& socket, const void* data, size_t size, Deadline deadl
 void tune_for_messages(const Fd& socket) {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, 128 * 1024);
-  set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 3000);
-  set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 1);
-  set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
-  set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 2);
+  constexpr int kDay_ms = 24 * 3600 * 1000;
+  set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, kDay_ms);
 }
 
 }  // namespace entrain::net

@@ -48,18 +48,22 @@ Fd accept_one(const Fd& listener);
 Endpoint local_endpoint(const Fd& socket);
 Endpoint remote_endpoint(const Fd& socket);
 
-// Connects from `bind_address` (a non-blocking socket results). Returns an empty Fd and sets
-// `error` when the connection is refused or not answered by `deadline`; throws Error when it
-// cannot even be tried.
+// Connects from `bind_address` (a non-blocking socket results). Returns an empty Fd, sets `error` and
+// leaves the reason in errno when the name does not resolve, or the connection is refused or not answered
+// by `deadline`; throws Error when it cannot even be tried.
 Fd connect_to(const Endpoint& endpoint, const std::string& bind_address, Deadline deadline,
               std::string& error);
+
+// As many descriptors as this process may have: raises the soft limit to the hard one. Returns that number.
+size_t raise_file_limit();
 
 // Exactly `size` bytes, waiting until `deadline`. False, with `error` set, on end of file or failure.
 bool read_fully(const Fd& socket, void* data, size_t size, Deadline deadline, std::string& error);
 bool write_fully(const Fd& socket, const void* data, size_t size, Deadline deadline, std::string& error);
 
-// For a connection between ranks: no delay, late choice of what is sent next, and a peer that is
-// cut off is noticed within 5 seconds (unacknowledged data or keep-alive probes for 3 s).
+// For a connection between ranks: no delay, late choice of what is sent next. The system sends again what is
+// not acknowledged and gives nobody up: its limit also covers a full window, so a peer that pauses would be
+// lost. Who is silent for too long is the transport's to judge.
 void tune_for_messages(const Fd& socket);
 
 }  // namespace entrain::net

@@ -1,7 +1,6 @@
 #include "entrain/rendezvous/client.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "entrain/base/error.h"
 #include "entrain/net/handshake.h"
@@ -9,18 +8,6 @@
 
 namespace entrain::rendezvous {
 namespace {
-
-// The server may start after this rank: try until the deadline.
-net::Fd reach(const net::Endpoint& server, const JobEnvironment& job, Deadline deadline) {
-  while (true) {
-    std::string error;
-    if (net::Fd socket = net::connect_to(server, job.bind_address, deadline, error)) return socket;
-    if (deadline.left() < Seconds(0.1)) {
-      fail("rank {} cannot reach the rendezvous at {}: {}", job.rank, server.text(), error);
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-}
 
 std::vector<net::Endpoint> decode_table(const std::string& body) {
   std::vector<net::Endpoint> table;
@@ -33,8 +20,8 @@ std::vector<net::Endpoint> decode_table(const std::string& body) {
 std::vector<net::Endpoint> meet(const JobEnvironment& job, net::Endpoint listening, Deadline deadline) {
   const net::Endpoint server = net::parse_endpoint(job.rendezvous, "the rendezvous (ENTRAIN_RENDEZVOUS)");
   const std::string where = "the rendezvous at " + server.text();
-  const net::Fd socket = reach(server, job, deadline);
-  net::introduce(socket, {net::kRendezvousRank, job.rank, job.world}, job.token, deadline, where);
+  const net::Fd socket = net::reach(server, job.bind_address, {net::kRendezvousRank, job.rank, job.world},
+                                    job.token, net::Refused::kTryAgain, deadline, where);
   // A rank that listens on every interface is reached where the rendezvous sees it.
   if (listening.address == "0.0.0.0" || listening.address == "::") {
     listening.address = net::local_endpoint(socket).address;
@@ -59,8 +46,7 @@ std::vector<net::Endpoint> meet(const JobEnvironment& job, net::Endpoint listeni
       read = net::read_fully(socket, body.data(), size, deadline, error);
     }
     if (!read && deadline.passed() && !missing.empty()) {
-      throw PeerError(first_missing, fmt::format("rank {} waited at {} for {}, which did not come", job.rank,
-                                                 where, missing));
+      throw PeerError(first_missing, fmt::format("rank {} waited at {}: {}", job.rank, where, missing));
     }
     if (!read) fail("rank {} lost {}: {}", job.rank, where, error);
     switch (static_cast<Notice>(net::get_u32(header))) {

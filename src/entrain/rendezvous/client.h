@@ -9,7 +9,8 @@
 namespace entrain::rendezvous {
 
 // Registers `listening` and waits for all other ranks: where each of them listens, in rank order.
-// Throws PeerError naming the ranks that did not come by `deadline`, or Error.
+// Tries until `deadline`: the server may start later, and its name may not resolve yet.
+// Throws PeerError naming the ranks that did not come in time, or Error.
 std::vector<net::Endpoint> meet(const JobEnvironment& job, net::Endpoint listening, Deadline deadline);
 
 }  // namespace entrain::rendezvous

@@ -63,9 +63,8 @@ int port_from(const std::string& text) {
   return 15000 + (digest[0] * 256 + digest[1]) % 15000;
 }
 
-// torchrun, Slurm and mpirun give ranks no secret. What they do give (the job's id, the address) tells jobs
-// apart: a rank of another job, or a program that came to the wrong port, is turned away. It keeps out nobody
-// who can guess it, which on a shared cluster is everybody: against those, set ENTRAIN_TOKEN to a secret.
+// Of the secret that the user gives, if any, and of what the launcher gives (the job's id, the address),
+// which tells jobs apart: a rank of another job, or a program that came to the wrong port, is turned away.
 std::string token_from(const VariableReader& in, Launcher launcher, const std::string& job_id,
                        const std::string& rendezvous) {
   const Digest digest =
@@ -73,10 +72,15 @@ std::string token_from(const VariableReader& in, Launcher launcher, const std::s
   return hex(digest);
 }
 
+bool is_loopback(const std::string& address) {
+  return address == "localhost" || address.starts_with("127.") || address == "::1";
+}
+
 // The interface to listen on, for ranks that meet at `address`. A rank that listens on every one of them is
 // known to the others by the address it came from.
 std::string bind_for(const std::string& address) {
-  if (address == "localhost" || address.starts_with("127.")) return "127.0.0.1";
+  if (address == "::1") return address;
+  if (is_loopback(address)) return "127.0.0.1";
   return address.find(':') == std::string::npos ? "0.0.0.0" : "::";
 }
 
@@ -172,15 +176,37 @@ Launcher find_launcher(const VariableReader& in) {
   return Launcher::kNone;
 }
 
+bool runs_mpi(const VariableReader& in, Launcher launcher) {
+  return launcher == Launcher::kOpenMpi || (launcher == Launcher::kSlurm && in.has("PMIX_RANK"));
+}
+
 Backend find_backend(const VariableReader& in, Launcher launcher,
                      const std::function<bool()>& mpi_available) {
   const std::string wanted = in.get("ENTRAIN_TRANSPORT");
   if (wanted == "tcp") return Backend::kTcp;
   if (wanted == "mpi") return Backend::kMpi;
   if (!wanted.empty()) bad_input("ENTRAIN_TRANSPORT is \"{}\": allowed are tcp and mpi", wanted);
-  const bool mpi_runs =
-      launcher == Launcher::kOpenMpi || (launcher == Launcher::kSlurm && in.has("PMIX_RANK"));
-  return mpi_runs && mpi_available() ? Backend::kMpi : Backend::kTcp;
+  return runs_mpi(in, launcher) && mpi_available() ? Backend::kMpi : Backend::kTcp;
+}
+
+// torchrun, Slurm and mpirun give ranks no secret: without ENTRAIN_TOKEN anybody who knows the job's id could
+// join. On loopback that is this machine's users; beyond it the ranks need a secret.
+void check_token(const VariableReader& in, const std::function<bool()>& mpi_available,
+                 LaunchEnvironment& launch) {
+  constexpr size_t kLeastLength = 16;
+  const size_t length = in.get("ENTRAIN_TOKEN").size();
+  launch.weak_token = length > 0 && length < kLeastLength;
+  const bool over_tcp = launch.backend == Backend::kTcp && launch.job.world > 1;
+  if (length > 0 || !over_tcp || is_loopback(launch.job.bind_address)) return;
+  if (runs_mpi(in, launch.launcher) && mpi_available()) {
+    launch.token_over_mpi = true;
+    return;
+  }
+  bad_input(
+      "ENTRAIN_TOKEN is not set: {} gives ranks of several hosts no secret, and whoever reaches their ports "
+      "could "
+      "join; give all ranks the same one, made by: openssl rand -hex 16",
+      name_of(launch.launcher));
 }
 
 }  // namespace
@@ -230,6 +256,7 @@ LaunchEnvironment describe_launch(const Variables& variables, const std::functio
   job.shape_gbit = in.number("ENTRAIN_SHAPE_GBIT", job.shape_gbit, 0.0, 1e6);
   job.timeout_s = in.number("ENTRAIN_TIMEOUT", job.timeout_s, 0.001, 1e6);
   launch.timeout_given = in.has("ENTRAIN_TIMEOUT");
+  check_token(in, mpi_available, launch);
   if (in.has("ENTRAIN_SERVE")) job.serve = in.get("ENTRAIN_SERVE") == "1";
   return launch;
 }

@@ -31,6 +31,10 @@ struct LaunchEnvironment {
   Backend backend = Backend::kTcp;
   int local_rank = -1;         // among the ranks of this host; -1: not told
   bool timeout_given = false;  // by ENTRAIN_TIMEOUT
+  bool weak_token = false;     // ENTRAIN_TOKEN is short enough to be guessed
+  // The token is not secret, and ranks listen beyond loopback: rank 0 makes one, and MPI brings it to the
+  // others.
+  bool token_over_mpi = false;
 
   bool is_rank() const { return launcher != Launcher::kNone; }
 };
@@ -41,7 +45,8 @@ using Variables = std::map<std::string, std::string>;
 // under srun with a PMI that Open MPI speaks (PMIX_RANK), where it is available: `mpi_available` is asked
 // only then. ENTRAIN_BIND, ENTRAIN_SHAPE_GBIT, ENTRAIN_TIMEOUT, ENTRAIN_RENDEZVOUS, ENTRAIN_TOKEN and
 // ENTRAIN_SERVE are obeyed under every launcher.
-// Throws InputError naming a variable that is missing or malformed.
+// Throws InputError naming a variable that is missing or malformed; ENTRAIN_TOKEN, where ranks would listen
+// beyond loopback without a secret.
 LaunchEnvironment describe_launch(const Variables& variables, const std::function<bool()>& mpi_available);
 
 // The same of this process. `mpi_available` is transport/mpi's, passed in because the transports lie above

@@ -27,7 +27,8 @@ const Variables kTorchrun = {{"RANK", "3"},
                              {"LOCAL_RANK", "1"},
                              {"LOCAL_WORLD_SIZE", "2"},
                              {"MASTER_ADDR", "10.0.0.1"},
-                             {"MASTER_PORT", "29500"}};
+                             {"MASTER_PORT", "29500"},
+                             {"ENTRAIN_TOKEN", "0123456789abcdef"}};
 const Variables kOpenMpi = {{"OMPI_COMM_WORLD_RANK", "2"},
                             {"OMPI_COMM_WORLD_SIZE", "4"},
                             {"OMPI_COMM_WORLD_LOCAL_RANK", "2"},
@@ -39,7 +40,8 @@ const Variables kSlurm = {{"SLURM_PROCID", "0"},
                           {"SLURM_JOB_ID", "77"},
                           {"SLURM_STEP_ID", "3"},
                           {"SLURM_JOB_NODELIST", "node[01-04]"},
-                          {"SLURM_STEP_NODELIST", "node[02-04]"}};
+                          {"SLURM_STEP_NODELIST", "node[02-04]"},
+                          {"ENTRAIN_TOKEN", "0123456789abcdef"}};
 
 Variables with(Variables variables, const Variables& more) {
   for (const auto& [name, value] : more) variables[name] = value;
@@ -228,6 +230,38 @@ TEST(LaunchEnvironment, TokensTellJobsApartAndTakeInASecret) {
   EXPECT_NE(read(with(kTorchrun, {{"MASTER_PORT", "29501"}})).job.token, plain);
   EXPECT_NE(read(with(kTorchrun, {{"ENTRAIN_TOKEN", "secret"}})).job.token, plain);
   EXPECT_NE(read(with(kSlurm, {{"SLURM_JOB_ID", "78"}})).job.token, read(kSlurm).job.token);
+}
+
+TEST(LaunchEnvironment, BeyondLoopbackRanksNeedASecret) {
+  const Variables none = {{"ENTRAIN_TOKEN", ""}};
+  for (const Variables& launcher : {kTorchrun, kSlurm}) {
+    EXPECT_THAT(error_of(with(launcher, none)),
+                AllOf(HasSubstr("ENTRAIN_TOKEN is not set"), HasSubstr("openssl")));
+  }
+  EXPECT_THAT(error_of(with(kTorchrun, {{"ENTRAIN_TOKEN", ""}, {"MASTER_ADDR", "::"}})),
+              HasSubstr("ENTRAIN_TOKEN"));
+  for (const char* address : {"127.0.0.1", "localhost", "::1"}) {
+    const Variables here = with(kTorchrun, {{"ENTRAIN_TOKEN", ""}, {"MASTER_ADDR", address}});
+    EXPECT_FALSE(read(here).job.token.empty()) << address;
+    EXPECT_THAT(error_of(with(here, {{"ENTRAIN_BIND", "10.0.0.4"}})), HasSubstr("ENTRAIN_TOKEN")) << address;
+  }
+}
+
+TEST(LaunchEnvironment, WhereMpiRunsItBringsTheSecret) {
+  const Variables spread =
+      with(kOpenMpi, {{"ENTRAIN_TRANSPORT", "tcp"}, {"MASTER_ADDR", "10.0.0.1"}, {"MASTER_PORT", "5000"}});
+  EXPECT_TRUE(read(spread).token_over_mpi);
+  EXPECT_FALSE(read(with(spread, {{"ENTRAIN_TOKEN", "0123456789abcdef"}})).token_over_mpi);
+  EXPECT_FALSE(read(with(spread, {{"MASTER_ADDR", "127.0.0.1"}})).token_over_mpi);
+  EXPECT_THROW(read_without_mpi(spread), InputError);
+  const Variables pmix = {{"ENTRAIN_TRANSPORT", "tcp"}, {"ENTRAIN_TOKEN", ""}, {"PMIX_RANK", "0"}};
+  EXPECT_TRUE(read(with(kSlurm, pmix)).token_over_mpi);
+}
+
+TEST(LaunchEnvironment, AShortTokenIsWeak) {
+  EXPECT_TRUE(read(with(kTorchrun, {{"ENTRAIN_TOKEN", "fifteen letters"}})).weak_token);
+  EXPECT_FALSE(read(kTorchrun).weak_token);
+  EXPECT_TRUE(read(kEntrain).weak_token);
 }
 
 TEST(LaunchEnvironment, NamesWhatIsMissingOrMalformed) {

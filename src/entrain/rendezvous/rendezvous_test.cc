@@ -81,8 +81,10 @@ TEST(Rendezvous, StrangersDisturbNobody) {
 TEST(Rendezvous, NamesTheRanksThatDidNotCome) {
   const Server server({"127.0.0.1", 0, 4, kToken});
   auto two = join(job_of(server, 2, 4), 4.0);
-  EXPECT_THAT(join(job_of(server, 0, 4), 2.0).get(), AllOf(HasSubstr("rank 0"), HasSubstr("for ranks 1, 3")));
-  EXPECT_THAT(two.get(), HasSubstr("for ranks 0, 1, 3"));  // rank 0 has given up by then
+  EXPECT_THAT(join(job_of(server, 0, 4), 2.0).get(),
+              AllOf(HasSubstr("rank 0"), HasSubstr("2 of 4 ranks are here; missing: 1, 3")));
+  EXPECT_THAT(two.get(),
+              HasSubstr("1 of 4 ranks are here; missing: 0, 1, 3"));  // rank 0 has given up by then
 }
 
 TEST(Rendezvous, AnotherWorldSizeFailsAllAndNamesBoth) {
@@ -185,7 +187,7 @@ TEST(Rendezvous, WhoWaitsIsToldOncePerArrival) {
   say(zero, encode_entry(place_of(0)));
   std::string body;
   EXPECT_EQ(next_notice(zero, body), Notice::kWaiting);
-  EXPECT_EQ(body, "ranks 1, 2");
+  EXPECT_EQ(body, "1 of 3 ranks are here; missing: 1, 2");
   {  // strangers and halves of a registration are no news
     const net::Fd silent = stranger(server.endpoint());
     const net::Fd half = introduced(server, 2, 3);
@@ -193,7 +195,7 @@ TEST(Rendezvous, WhoWaitsIsToldOncePerArrival) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     say(half, encode_entry(place_of(2)).substr(10));
     EXPECT_EQ(next_notice(zero, body), Notice::kWaiting);
-    EXPECT_EQ(body, "rank 1");
+    EXPECT_EQ(body, "2 of 3 ranks are here; missing: 1");
   }
 }
 
@@ -208,7 +210,7 @@ TEST(Rendezvous, ARankThatIsGoneHasNotCome) {
     if (rudely) ::setsockopt(zero.get(), SOL_SOCKET, SO_LINGER, &rude, sizeof rude);
     zero.reset();
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    EXPECT_THAT(join(job_of(server, 1, 2), 0.5).get(), HasSubstr("for rank 0")) << rudely;
+    EXPECT_THAT(join(job_of(server, 1, 2), 0.5).get(), HasSubstr("missing: 0")) << rudely;
   }
 }
 
@@ -265,7 +267,7 @@ TEST(Rendezvous, ARankThatSaysMoreThanItsRegistrationHasNotCome) {
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   say(zero, text.substr(10));
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  EXPECT_THAT(join(job_of(server, 1, 2), 0.5).get(), HasSubstr("for rank 0"));
+  EXPECT_THAT(join(job_of(server, 1, 2), 0.5).get(), HasSubstr("missing: 0"));
 }
 
 TEST(Rendezvous, ARankThatComesAfterTheStartIsToldSo) {

@@ -21,12 +21,22 @@
 namespace entrain::rendezvous {
 namespace {
 
+// How often the log says who is missing.
+constexpr double kReportSeconds = 10;
+
 // A rank that proved the token; it waits once its registration is complete.
 struct Visitor {
   net::Fd socket;
   std::string registration;  // so far
   bool registered() const { return registration.size() == kEntrySize; }
 };
+
+// Its client has given up and tries again, or has died.
+bool has_hung_up(const net::Fd& socket) {
+  char byte;
+  const ssize_t n = ::recv(socket.get(), &byte, 1, MSG_PEEK);
+  return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
 
 net::Fd listen_for_ranks(const Server::Options& options) {
   try {
@@ -83,6 +93,7 @@ class Server::Impl {
           [this](net::Fd socket, int rank, int world) { enter(std::move(socket), rank, world); });
       read_visitors();
       see_off_leavers();
+      report();
     }
   }
 
@@ -91,7 +102,8 @@ class Server::Impl {
     const int wait_ms = handshakes_.watch(entries);
     for (const auto& [rank, visitor] : visitors_) entries.push_back({visitor.socket.get(), POLLIN, 0});
     for (const net::Fd& socket : leaving_) entries.push_back({socket.get(), POLLIN, 0});
-    ::poll(entries.data(), entries.size(), wait_ms);
+    const int report_ms = complete_ || failure_ ? wait_ms : next_report_.left_ms();
+    ::poll(entries.data(), entries.size(), std::min(wait_ms, report_ms));
     eventfd_t count;
     ::eventfd_read(wakeup_.get(), &count);
   }
@@ -112,14 +124,14 @@ class Server::Impl {
       return dismiss(std::move(socket), rank,
                      fmt::format("rank {} came twice: the job has already started", rank));
     }
-    if (visitors_.contains(rank)) {
+    if (visitors_.contains(rank) && !has_hung_up(visitors_[rank].socket)) {
       const std::string reason = fmt::format("two processes came as rank {}: {} and {}", rank,
                                              net::remote_endpoint(visitors_[rank].socket).text(),
                                              net::remote_endpoint(socket).text());
       dismiss(std::move(socket), rank, reason);
       return fail_all(rank, reason);
     }
-    visitors_[rank].socket = std::move(socket);
+    visitors_[rank] = {std::move(socket), ""};
   }
 
   // Registrations come in; a rank that hangs up before the start has not come.
@@ -146,30 +158,45 @@ class Server::Impl {
   }
 
   void announce() {
-    std::vector<int> missing;
-    std::string table;
-    for (int rank = 0; rank < world_; ++rank) {
-      const auto it = visitors_.find(rank);
-      if (it == visitors_.end() || !it->second.registered()) {
-        missing.push_back(rank);
-      } else {
-        table += it->second.registration;
-      }
-    }
+    const std::vector<int> missing = missing_ranks();
     if (missing.empty()) {
       complete_ = true;
+      std::string table;
+      for (const auto& [rank, visitor] : visitors_) table += visitor.registration;
       for (const auto& [rank, visitor] : visitors_) notify(visitor.socket, Notice::kTable, 0, table);
       visitors_.clear();
       return;
     }
-    constexpr size_t kNamed = 20;
-    const size_t named = std::min(missing.size(), kNamed);
-    std::string text = missing.size() == 1 ? "rank " : "ranks ";
-    text += fmt::format("{}", fmt::join(missing.begin(), missing.begin() + named, ", "));
-    if (missing.size() > named) text += fmt::format(" and {} more", missing.size() - named);
+    const std::string text = describe(missing);
     for (const auto& [rank, visitor] : visitors_) {
       if (visitor.registered()) notify(visitor.socket, Notice::kWaiting, missing.front(), text);
     }
+  }
+
+  std::vector<int> missing_ranks() const {
+    std::vector<int> missing;
+    for (int rank = 0; rank < world_; ++rank) {
+      const auto it = visitors_.find(rank);
+      if (it == visitors_.end() || !it->second.registered()) missing.push_back(rank);
+    }
+    return missing;
+  }
+
+  // "142 of 256 ranks are here; missing: 7, 19 and 112 more"
+  std::string describe(const std::vector<int>& missing) const {
+    constexpr size_t kNamed = 20;
+    const size_t named = std::min(missing.size(), kNamed);
+    std::string text =
+        fmt::format("{} of {} ranks are here; missing: {}", world_ - static_cast<int>(missing.size()), world_,
+                    fmt::join(missing.begin(), missing.begin() + named, ", "));
+    if (missing.size() > named) text += fmt::format(" and {} more", missing.size() - named);
+    return text;
+  }
+
+  void report() {
+    if (complete_ || failure_ || !next_report_.passed()) return;
+    log_info("{}", describe(missing_ranks()));
+    next_report_ = Deadline::after(kReportSeconds);
   }
 
   void fail_all(int culprit, const std::string& reason) {
@@ -218,6 +245,7 @@ class Server::Impl {
   std::optional<std::string> failure_;
   int culprit_ = net::kRendezvousRank;
   bool complete_ = false;
+  Deadline next_report_ = Deadline::after(kReportSeconds);
 
   std::mutex mutex_;  // guards the two below
   std::optional<std::string> abort_;

@@ -18,7 +18,7 @@ constexpr size_t kNoticeHeaderSize = 12;
 constexpr size_t kMaxReason = 4096;
 
 enum class Notice : uint32_t {
-  kWaiting = 1,  // text: the ranks that have not come yet; rank: the first of them
+  kWaiting = 1,  // text: how many ranks are here and which are missing; rank: the first of these
   kTable = 2,    // world entries in rank order
   kFailed = 3,   // text: why there will be no job
 };

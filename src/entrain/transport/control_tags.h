@@ -8,8 +8,9 @@ namespace entrain::transport::tags {
 
 enum Control : Tag {
   // Joining a job, and agreement at its start (job, parallel, train).
-  kLayout = kControlTags + 1,  // which host a rank is on
-  kSettings,                   // what decides the update
+  kToken = kControlTags + 1,  // the secret, where MPI brings it
+  kLayout,                    // which host a rank is on
+  kSettings,                  // what decides the update
   kSettingsDifference,
   kSettingsVerdict,
   kModelOutline,   // names and shapes of what is trained

@@ -49,7 +49,7 @@ void TcpRank::on_events(std::span<const epoll_event> events) {
     }
   }
   resume_shaped();
-  send_pings();
+  tick();
   check_deadlines();
   check_lingering();
 }
@@ -65,7 +65,7 @@ void TcpRank::run_tasks() {
 
 // Milliseconds that epoll may wait.
 int TcpRank::prepare_to_sleep() {
-  auto until = next_ping_;
+  auto until = next_tick_;
   const auto now = Clock::now();
   if (reading_paused_) until = std::min(until, ingress_.ready_at(now));
   for (const auto& c : connections_) {
@@ -224,12 +224,19 @@ void TcpRank::finish(OutFrame& frame) {
   frame.op->done({.peer = frame.op->peer, .payload = {}, .error = error_});
 }
 
+// Once per second, behind what has come.
+void TcpRank::tick() {
+  const auto now = Clock::now();
+  if (now < next_tick_) return;
+  if (now - next_tick_ > kPingInterval) forgive(now - next_tick_);
+  next_tick_ = now + kPingInterval;
+  if (failed_) return;
+  if (!closing_) send_pings();
+  check_silence();
+}
+
 // Where data waits to be written, that will be heard.
 void TcpRank::send_pings() {
-  const auto now = Clock::now();
-  if (now < next_ping_) return;
-  next_ping_ = now + kPingInterval;
-  if (failed_ || closing_) return;
   for (auto& c : connections_) {
     if (!c->socket || c->eof || !c->writer.empty()) continue;
     OutFrame ping;

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "entrain/base/error.h"
+#include "entrain/base/log.h"
 #include "entrain/transport/tcp/tcp_rank.h"
 
 namespace entrain::transport {
@@ -247,6 +248,33 @@ void TcpRank::for_each_send(const std::function<void(const Posted&)>& visit) {
 void TcpRank::for_each_receive(const std::function<void(const Posted&)>& visit) {
   for (const auto& c : connections_) {
     if (c->incoming && c->incoming->recv) visit(*c->incoming->recv);
+  }
+}
+
+// This process did not run for so long: no peer is to blame for what was not heard meanwhile.
+void TcpRank::forgive(Clock::duration slept) {
+  for (auto& c : connections_) c->heard = std::min(c->heard.load() + slept, Clock::now());
+}
+
+// Who stops for a while (a virtual machine that moves, a process that is frozen) is waited for, and one
+// rank's log says so: rank 0's, or rank 1's about rank 0. Where losses are tolerated, a rank that leaves
+// waits no longer.
+void TcpRank::check_silence() {
+  const double patience_s = tolerant_ && closing_ ? kSilence_s : patience_s_;
+  for (auto& c : connections_) {
+    if (!c->socket || c->goodbye || c->eof || c->shut) continue;
+    const double silence_s = seconds_since(c->heard);
+    const std::string told = fmt::format("{} has been silent for {:.0f} s", c->name, silence_s);
+    const bool was_silent = std::exchange(c->silent, silence_s >= kSilence_s);
+    if (c->silent && !was_silent && rank_ == (c->peer == 0 ? 1 : 0)) {
+      log_warn("{}; it is given up after {:.0f} s", told, patience_s_);
+    }
+    if (silence_s < patience_s) continue;
+    const std::string need = describe_need(*c);
+    const std::string meanwhile =
+        need.empty() ? "" : fmt::format(" while rank {} waited for: {}", rank_, need);
+    fail_peer(c->peer, std::make_exception_ptr(PeerError(c->peer, told + meanwhile)));
+    if (failed_) return;
   }
 }
 

@@ -3,12 +3,19 @@
 
 #include <gmock/gmock.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <deque>
 #include <future>
+#include <thread>
 
 #include "entrain/base/error.h"
+#include "entrain/base/log.h"
 #include "entrain/net/socket.h"
 #include "entrain/rendezvous/server.h"
+#include "entrain/transport/tcp/mesh.h"
 
 namespace entrain::transport {
 namespace {
@@ -69,6 +76,80 @@ TEST(JoinTcp, StrangersDisturbNobody) {
   for (auto& rank : ranks) EXPECT_EQ(rank.get(), "");
 }
 
+// Processes of many light ranks each: a rank's mesh is all it has, and a process has files for some ranks
+// only. The ranks of one process, which ends with the number of those that did not get through.
+[[noreturn]] void connect_ranks(int first, int count, int world, const std::string& endpoint) {
+  std::vector<std::future<std::string>> ranks;
+  for (int rank = first; rank < first + count; ++rank) {
+    ranks.push_back(std::async(std::launch::async, [=]() -> std::string {
+      rendezvous::JobEnvironment job;
+      job.rank = rank;
+      job.world = world;
+      job.rendezvous = endpoint;
+      job.token = kToken;
+      try {
+        const auto peers = connect_mesh(job, Deadline::after(100));
+        for (int peer = 0; peer < world; ++peer) {
+          if (static_cast<bool>(peers[peer].socket) == (peer == rank)) return "a peer is missing";
+        }
+      } catch (const Error& e) {
+        return e.what();
+      }
+      return "";
+    }));
+  }
+  int failed = 0;
+  for (auto& rank : ranks) {
+    const std::string told = rank.get();
+    if (!told.empty()) ++failed, log_warn("{}", told);
+  }
+  ::_exit(failed);
+}
+
+TEST(JoinTcp, ManyRanksThatComeAtOnceMeetAmidAFloodOfStrangers) {
+  constexpr int kWorld = 256, kRanksPerProcess = 32;
+  int start[2];
+  ASSERT_EQ(::pipe(start), 0);
+  std::vector<pid_t> processes;
+  for (int first = 0; first < kWorld; first += kRanksPerProcess) {  // before this process has threads
+    const pid_t process = ::fork();
+    ASSERT_GE(process, 0);
+    if (process == 0) {
+      char endpoint[64] = "";
+      if (::read(start[0], endpoint, sizeof endpoint) <= 0) ::_exit(1);
+      connect_ranks(first, kRanksPerProcess, kWorld, endpoint);
+    }
+    processes.push_back(process);
+  }
+  const rendezvous::Server server({"127.0.0.1", 0, kWorld, kToken});
+  std::atomic<bool> over = false;
+  std::atomic<int> strangers = 0;
+  std::jthread flood([&] {
+    std::deque<net::Fd> crowd;  // the latest stay on the line and say nothing
+    while (!over || strangers < 10'000) {
+      std::string error;
+      crowd.push_back(net::connect_to(net::parse_endpoint(server.endpoint(), "test"), "127.0.0.1",
+                                      Deadline::after(1), error));
+      if (crowd.size() > 2000) crowd.pop_front();
+      ++strangers;
+    }
+  });
+  for (size_t i = 0; i < processes.size(); ++i) {
+    char endpoint[64] = "";
+    server.endpoint().copy(endpoint, sizeof endpoint - 1);
+    ASSERT_EQ(::write(start[1], endpoint, sizeof endpoint), static_cast<ssize_t>(sizeof endpoint));
+  }
+  for (const pid_t process : processes) {
+    int status = -1;
+    EXPECT_EQ(::waitpid(process, &status, 0), process);
+    EXPECT_EQ(status, 0);
+  }
+  over = true;
+  flood.join();
+  EXPECT_GE(strangers, 10'000);
+  ::close(start[0]), ::close(start[1]);
+}
+
 TEST(JoinTcp, ARankOutsideTheJobIsRefused) {
   const rendezvous::Server server({"127.0.0.1", 0, 3, kToken});
   for (const int rank : {-1, 3}) {
@@ -78,7 +159,7 @@ TEST(JoinTcp, ARankOutsideTheJobIsRefused) {
 
 TEST(JoinTcp, TheRendezvousErrorsReachTheCaller) {
   rendezvous::Server server({"127.0.0.1", 0, 3, kToken});
-  EXPECT_THAT(join(job_of(server, 0, 3), 1.0).get(), AllOf(HasSubstr("rank 0"), HasSubstr("for ranks 1, 2")));
+  EXPECT_THAT(join(job_of(server, 0, 3), 1.0).get(), AllOf(HasSubstr("rank 0"), HasSubstr("missing: 1, 2")));
   server.abort("rank 2 exited with status 139");
   EXPECT_THAT(join(job_of(server, 1, 3)).get(), HasSubstr("rank 2 exited with status 139"));
 }

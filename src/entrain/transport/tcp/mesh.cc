@@ -4,6 +4,8 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <exception>
+#include <thread>
 
 #include "entrain/base/error.h"
 #include "entrain/base/log.h"
@@ -13,25 +15,23 @@
 namespace entrain::transport {
 namespace {
 
+constexpr size_t kFilesBesideSockets = 64;  // the program's own
+
 // Every rank listens before it registers, so a refused connection means that the peer has died.
-// Dialling in rank order cannot lock up: rank 0 dials nobody, rank 1 only rank 0, and so on.
 net::Fd dial(const rendezvous::JobEnvironment& job, int peer, const net::Endpoint& endpoint,
              Deadline deadline) {
-  const std::string where = fmt::format("rank {} at {}", peer, endpoint.text());
-  std::string error;
-  net::Fd socket = net::connect_to(endpoint, job.bind_address, deadline, error);
-  if (!socket) throw PeerError(peer, fmt::format("rank {} cannot connect to {}: {}", job.rank, where, error));
   try {
-    net::introduce(socket, {peer, job.rank, job.world}, job.token, deadline, where);
+    return net::reach(endpoint, job.bind_address, {peer, job.rank, job.world}, job.token,
+                      net::Refused::kGiveUp, deadline, fmt::format("rank {} at {}", peer, endpoint.text()));
   } catch (const Error& e) {
     throw PeerError(peer, e.what());
   }
-  return socket;
 }
 
+// A rank that has tried again has given its first connection up: the last one counts.
 void accept_higher_ranks(const rendezvous::JobEnvironment& job, net::HandshakeListener& handshakes,
-                         std::vector<Peer>& peers, Deadline deadline) {
-  while (true) {
+                         std::vector<Peer>& peers, Deadline deadline, const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
     std::vector<int> missing;
     for (int rank = job.rank + 1; rank < job.world; ++rank) {
       if (!peers[rank].socket) missing.push_back(rank);
@@ -44,10 +44,11 @@ void accept_higher_ranks(const rendezvous::JobEnvironment& job, net::HandshakeLi
     }
     std::vector<pollfd> entries;
     const int wait_ms = handshakes.watch(entries);
-    ::poll(entries.data(), entries.size(), std::min(wait_ms, deadline.left_ms()));
+    constexpr int kStopSeen_ms = 50;
+    ::poll(entries.data(), entries.size(), std::min({wait_ms, deadline.left_ms(), kStopSeen_ms}));
     handshakes.serve([&](net::Fd socket, int rank, int world) {
-      if (world != job.world || rank <= job.rank || rank >= job.world || peers[rank].socket) {
-        log_warn("rank {} dropped a second or misplaced connection of rank {}", job.rank, rank);
+      if (world != job.world || rank <= job.rank || rank >= job.world) {
+        log_warn("rank {} dropped a misplaced connection of rank {}", job.rank, rank);
         return;
       }
       peers[rank].socket = std::move(socket);
@@ -55,17 +56,39 @@ void accept_higher_ranks(const rendezvous::JobEnvironment& job, net::HandshakeLi
   }
 }
 
+// Dials the lower ranks and accepts the higher ones at the same time: nobody waits for a rank that still
+// waits for others.
+void connect_all(const rendezvous::JobEnvironment& job, net::HandshakeListener& handshakes,
+                 std::vector<Peer>& peers, Deadline deadline) {
+  std::exception_ptr failure;
+  std::jthread acceptor([&](const std::stop_token& stop) {
+    try {
+      accept_higher_ranks(job, handshakes, peers, deadline, stop);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  });
+  for (int rank = 0; rank < job.rank; ++rank) {
+    peers[rank].socket = dial(job, rank, peers[rank].endpoint, deadline);
+  }
+  acceptor.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
 }  // namespace
 
 std::vector<Peer> connect_mesh(const rendezvous::JobEnvironment& job, Deadline deadline) {
   std::vector<Peer> peers(static_cast<size_t>(job.world));
   if (job.world == 1) return peers;
+  if (const size_t files = net::raise_file_limit(); files < peers.size() + kFilesBesideSockets) {
+    fail("rank {} may open {} files and needs {} for a world of {} ranks: raise the limit (ulimit -n)",
+         job.rank, files, peers.size() + kFilesBesideSockets, job.world);
+  }
   net::HandshakeListener handshakes(net::listen_on({job.bind_address, 0}), job.rank, job.world, job.token);
   const auto endpoints =
       rendezvous::meet(job, {job.bind_address, net::local_endpoint(handshakes.listener()).port}, deadline);
   for (int rank = 0; rank < job.world; ++rank) peers[rank].endpoint = endpoints[rank];
-  for (int rank = 0; rank < job.rank; ++rank) peers[rank].socket = dial(job, rank, endpoints[rank], deadline);
-  accept_higher_ranks(job, handshakes, peers, deadline);
+  connect_all(job, handshakes, peers, deadline);
   for (const Peer& peer : peers) {
     if (peer.socket) net::tune_for_messages(peer.socket);
   }

@@ -14,7 +14,7 @@ struct Peer {
 };
 
 // Listens on job.bind_address, meets the other ranks at the rendezvous, connects to all lower ranks
-// and accepts all higher ones; the listener is closed on return. In rank order. Throws PeerError
+// and meanwhile accepts all higher ones; the listener is closed on return. In rank order. Throws PeerError
 // naming ranks that are missing or dead, or Error.
 std::vector<Peer> connect_mesh(const rendezvous::JobEnvironment& job, Deadline deadline);
 

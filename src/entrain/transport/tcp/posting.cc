@@ -6,13 +6,19 @@
 #include "entrain/transport/tcp/tcp_rank.h"
 
 namespace entrain::transport {
+namespace {
 
-TcpRank::TcpRank(int rank, std::vector<Peer> peers, double shape_gbit)
+constexpr double kLeastPatience_s = 5;  // pings come every second, more or less
+
+}  // namespace
+
+TcpRank::TcpRank(int rank, std::vector<Peer> peers, double shape_gbit, double timeout_s)
     : ThreadedRank(rank, static_cast<int>(peers.size()), Wake::kForWork),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       queues_(peers.size()),
       ingress_(shape_gbit),
-      egress_(shape_gbit) {
+      egress_(shape_gbit),
+      patience_s_(std::max(timeout_s, kLeastPatience_s)) {
   doorbell_->eventfd = net::Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!epoll_ || !doorbell_->eventfd) fail_errno("cannot create an epoll instance");
   epoll_event event{.events = EPOLLIN, .data = {.ptr = nullptr}};

@@ -30,8 +30,9 @@ namespace entrain::transport {
 
 class TcpRank final : public ThreadedRank {
  public:
-  // `peers` are connected and authenticated, in rank order.
-  TcpRank(int rank, std::vector<Peer> peers, double shape_gbit);
+  // `peers` are connected and authenticated, in rank order. One that is silent for `timeout_s` has failed,
+  // but nobody that pauses for a few seconds.
+  TcpRank(int rank, std::vector<Peer> peers, double shape_gbit, double timeout_s);
   ~TcpRank() override;
 
   void post_send(int peer, Tag tag, std::vector<ConstBytes> data, SendOptions options, Done done) override;
@@ -59,6 +60,7 @@ class TcpRank final : public ThreadedRank {
     bool goodbye = false;                // the peer ended in order
     bool eof = false;
     std::atomic<Clock::time_point> heard = Clock::now();  // anything, a ping at least
+    bool silent = false;                                  // and the log says so
 
     FrameWriter writer;
     bool blocked = false;    // waits for the socket to take more
@@ -86,6 +88,7 @@ class TcpRank final : public ThreadedRank {
   void write(Connection& c);
   void finish(OutFrame& frame);
   void resume_shaped();
+  void tick();
   void send_pings();
 
   // failure.cc
@@ -102,6 +105,8 @@ class TcpRank final : public ThreadedRank {
   void for_each_send(const std::function<void(const Posted&)>& visit) override;
   void for_each_receive(const std::function<void(const Posted&)>& visit) override;
   Clock::time_point heard(int peer) const override { return connections_[peer]->heard.load(); }
+  void forgive(Clock::duration slept);
+  void check_silence();
   void check_lingering();
   bool finished() const;
 
@@ -120,7 +125,8 @@ class TcpRank final : public ThreadedRank {
   std::vector<std::unique_ptr<Connection>> connections_;  // by rank; the vector itself never changes
   Shaper ingress_, egress_;
   bool reading_paused_ = false;
-  Clock::time_point next_ping_ = Clock::now() + std::chrono::seconds(1);
+  const double patience_s_;  // with a silent peer
+  Clock::time_point next_tick_ = Clock::now() + std::chrono::seconds(1);
   size_t turn_ = 0;  // who is served first when the shaper allows more
 };
 

@@ -6,6 +6,7 @@
 #include <future>
 
 #include "entrain/base/error.h"
+#include "entrain/base/log.h"
 #include "entrain/net/socket.h"
 #include "entrain/transport/tcp/frame.h"
 #include "entrain/transport/tcp/mesh.h"
@@ -25,7 +26,7 @@ struct HalfWorld {
   std::vector<std::unique_ptr<Transport>> ranks;
   std::vector<net::Fd> sockets;  // rank 2's, towards 0 and 1
 
-  HalfWorld() {
+  explicit HalfWorld(double timeout_s = 60) {
     const auto pair = [](std::vector<Peer>& a, int to_b, std::vector<Peer>& b, int to_a) {
       const net::Fd listener = net::listen_on({"127.0.0.1", 0});
       std::string error;
@@ -39,8 +40,8 @@ struct HalfWorld {
     pair(zero, 1, one, 0);
     pair(zero, 2, two, 0);
     pair(one, 2, two, 1);
-    ranks.push_back(std::make_unique<TcpRank>(0, std::move(zero), 0));
-    ranks.push_back(std::make_unique<TcpRank>(1, std::move(one), 0));
+    ranks.push_back(std::make_unique<TcpRank>(0, std::move(zero), 0, timeout_s));
+    ranks.push_back(std::make_unique<TcpRank>(1, std::move(one), 0, timeout_s));
     sockets.push_back(std::move(two[0].socket));
     sockets.push_back(std::move(two[1].socket));
   }
@@ -202,6 +203,43 @@ TEST(Tcp, APeerThatSaysNothingAtAllIsBlamedWhoeverIsWaitedFor) {
     EXPECT_THAT(e.what(), AllOf(HasSubstr("rank 2"), HasSubstr("has been silent for 4 s"),
                                 HasSubstr("fc1.weight, from rank 1")));
   }
+}
+
+TEST(Tcp, APeerThatIsSilentIsNamedInTheLogAndGivenUpAfterTheTimeout) {
+  ::testing::internal::CaptureStderr();
+  init_logging(-1);
+  HalfWorld world(6);
+  expect_both_blame_rank_2(world, "has been silent for 6 s");  // no receive has a deadline as short
+  const std::string told = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(told,
+              AllOf(HasSubstr("rank 2"), HasSubstr("has been silent for 4 s; it is given up after 6 s")));
+  EXPECT_EQ(told.find("silent"), told.rfind("silent")) << told;  // one rank tells
+}
+
+TEST(Tcp, APeerThatPausesWithAFullWindowIsWaitedFor) {
+  HalfWorld world;
+  std::vector<std::byte> sent(32 << 20, std::byte{7});
+  std::promise<Result> promise;
+  world.ranks[0]->post_send(2, 5, {sent}, {}, [&](Result r) { promise.set_value(std::move(r)); });
+  // Nobody reads for longer than it takes to call a peer silent.
+  std::this_thread::sleep_for(std::chrono::seconds(5));
+  std::string error;
+  FrameHeader::Wire wire;
+  ASSERT_TRUE(net::read_fully(world.sockets[0], wire.data(), wire.size(), soon(), error)) << error;
+  std::vector<std::byte> got(sent.size());
+  ASSERT_TRUE(net::read_fully(world.sockets[0], got.data(), got.size(), soon(), error)) << error;
+  EXPECT_TRUE(got == sent);
+  EXPECT_FALSE(promise.get_future().get().error);
+  world.sockets.clear();
+  for (auto& rank : world.ranks) rank->close("it is over");
+}
+
+TEST(Tcp, WhereLossesAreToleratedALeavingRankWaitsForNoSilentPeer) {
+  HalfWorld world(1e6);
+  tolerate(world);
+  const std::vector<std::byte> much(size_t{32} << 20);
+  world.ranks[0]->post_send(2, 5, {much}, {}, [](Result) {});  // rank 2 reads nothing
+  for (auto& rank : world.ranks) rank->close("");              // never ends otherwise
 }
 
 // How fast it is shows in benchmarks; that it is no faster, here.

@@ -12,7 +12,7 @@ std::unique_ptr<Transport> connect_tcp(const rendezvous::JobEnvironment& job, De
     bad_input("the rank is {}: it must be from 0 to {}", job.rank, job.world - 1);
   }
   if (job.token.empty()) bad_input("the job token is empty: ranks prove themselves by it");
-  return std::make_unique<TcpRank>(job.rank, connect_mesh(job, deadline), job.shape_gbit);
+  return std::make_unique<TcpRank>(job.rank, connect_mesh(job, deadline), job.shape_gbit, job.timeout_s);
 }
 
 }  // namespace entrain::transport
