@@ -17,12 +17,15 @@
 #include "entrain/base/clock.h"
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
+#include "entrain/base/json_depth.h"
 #include "entrain/base/json_number.h"
 #include "entrain/base/log.h"
 #include "entrain/base/memory.h"
 #include "entrain/base/quantile.h"
+#include "entrain/base/reason.h"
 #include "entrain/base/sha256.h"
 #include "entrain/base/units.h"
+#include "support/temp_dir.h"
 
 namespace entrain {
 namespace {
@@ -133,6 +136,37 @@ TEST(Files, AnUncommittedFileLeavesTheOldContent) {
   EXPECT_EQ(read_file(folder / "a"), "is streamed in parts");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
   std::filesystem::remove_all(folder);
+}
+
+TEST(Files, ALinkUnderTheTemporaryNameIsNotFollowed) {
+  const test::TempDir folder;
+  write_file_atomically(folder.path() / "precious", "mine");
+  const auto beside = folder.path() / fmt::format("a.tmp-{}", ::getpid());
+  std::filesystem::create_symlink(folder.path() / "precious", beside);
+  write_file_atomically(folder.path() / "a", "new");
+  EXPECT_EQ(read_file(folder.path() / "precious"), "mine");
+  EXPECT_EQ(read_file(folder.path() / "a"), "new");
+  EXPECT_FALSE(std::filesystem::is_symlink(folder.path() / "a"));
+}
+
+TEST(Files, ADeviceThatNeverEndsIsRefused) { EXPECT_THROW(read_file("/dev/zero"), InputError); }
+
+TEST(Reason, IsOneLineWithoutLibtorchsBacktrace) {
+  EXPECT_EQ(
+      reason_of(std::runtime_error("out of memory.\nTried 4 GB.\nException raised from f at g.cc:3 (most "
+                                   "recent call first):\nframe #0: h")),
+      "out of memory. Tried 4 GB.");
+  EXPECT_EQ(reason_of(std::runtime_error("\nException raised from f")), "");
+  EXPECT_EQ(reason_of(std::runtime_error("as it is")), "as it is");
+}
+
+TEST(JsonDepth, CountsWhatIsOpenOutsideStrings) {
+  EXPECT_NO_THROW(check_json_depth(std::string(64, '[')));
+  EXPECT_THROW(check_json_depth(std::string(65, '{')), InputError);
+  EXPECT_NO_THROW(check_json_depth(R"({"a": ")" + std::string(1000, '[') + R"(\"[[", "b": 1})"));
+  std::string flat;
+  for (int i = 0; i < 1000; ++i) flat += "[]";
+  EXPECT_NO_THROW(check_json_depth(flat));
 }
 
 TEST(Files, AFolderThatCannotBeMadeIsNamedWithTheReason) {

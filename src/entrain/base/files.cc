@@ -13,6 +13,8 @@
 namespace entrain {
 namespace {
 
+constexpr size_t kMostOfDevice = 64 << 20;
+
 void write_all(int fd, std::string_view data, const std::filesystem::path& path) {
   while (!data.empty()) {
     const ssize_t n = ::write(fd, data.data(), data.size());
@@ -29,9 +31,21 @@ std::string read_file(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(path, error)) bad_input("cannot read {}: it is a folder", path.string());
   std::ifstream in(path, std::ios::binary);
   if (!in) bad_input("cannot read {}: {}", path.string(), std::strerror(errno));
+  // A pipe or a device may never end.
+  const bool endless = !std::filesystem::is_regular_file(path, error);
   std::ostringstream content;
-  content << in.rdbuf();
-  return std::move(content).str();
+  if (!endless) {
+    content << in.rdbuf();
+    return std::move(content).str();
+  }
+  std::string text(kMostOfDevice + 1, 0);
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(in.gcount()));
+  if (text.size() > kMostOfDevice) {
+    bad_input("cannot read {}: it is no regular file and has more than {} bytes", path.string(),
+              kMostOfDevice);
+  }
+  return text;
 }
 
 void make_folders(const std::filesystem::path& folder) {
@@ -53,7 +67,10 @@ std::string describe(const std::filesystem::filesystem_error& error) {
 
 AtomicFile::AtomicFile(const std::filesystem::path& path)
     : path_(path), beside_(path.string() + fmt::format(".tmp-{}", ::getpid())) {
-  fd_ = ::open(beside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  // Its name can be guessed: what is there already is a dead process's of our number, or a link that somebody
+  // laid so that we write elsewhere. It is not written to, nor followed.
+  ::unlink(beside_.c_str());
+  fd_ = ::open(beside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (fd_ < 0) fail_errno(fmt::format("cannot write {}", beside_.string()));
 }
 

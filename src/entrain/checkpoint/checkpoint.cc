@@ -12,6 +12,7 @@
 
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
+#include "entrain/base/limits.h"
 #include "entrain/base/log.h"
 #include "entrain/checkpoint/optimizer_state.h"
 #include "entrain/tensor_files/safetensors.h"
@@ -103,12 +104,16 @@ CheckpointInfo parse_info(const tensor_files::TensorFile& file, const fs::path& 
   info.step = number_field<int64_t>(file, path, "step");
   info.data_position = number_field<int64_t>(file, path, "data_position");
   info.world = number_field<int>(file, path, "world");
+  if (info.step < 0 || info.data_position < 0 || info.world < 1 || info.world > kMaxRanks) {
+    bad_input("checkpoint {}: step {}, data_position {}, world {}; allowed: 0 or more, and 1 to {} ranks",
+              path.string(), info.step, info.data_position, info.world, kMaxRanks);
+  }
   info.model = text_field(file, path, "model");
   info.seed = number_field<uint64_t>(file, path, "seed");
   info.strategy = text_field(file, path, "strategy");
   for (const auto& [name, state] : extract(tensors, "rng.")) {
     const auto rank = parse_number<size_t>(std::string_view(name).substr(std::string_view("rng.").size()));
-    if (!rank || info.world < 0 || *rank >= static_cast<size_t>(info.world)) {
+    if (!rank || *rank >= static_cast<size_t>(info.world)) {
       bad_input("checkpoint {}: {} is not of one of its {} ranks", path.string(), name, info.world);
     }
     info.rng.resize(std::max(info.rng.size(), *rank + 1));

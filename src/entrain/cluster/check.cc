@@ -57,6 +57,11 @@ void check(const Cluster& cluster, const std::string& origin) {
   }
 }
 
+void check_length(const std::string& text, const std::string& origin) {
+  constexpr size_t kMost = 2 << 20;  // 4096 hosts have 1 MB
+  if (text.size() > kMost) bad_input("{}: {} bytes, allowed: up to {}", origin, text.size(), kMost);
+}
+
 int parse_int(std::string_view text, int low, int high, const std::string& what) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -7,6 +7,7 @@
 namespace entrain::cluster {
 
 Cluster cluster_from_hostfile(const std::string& content, const std::string& origin) {
+  check_length(content, origin);
   Cluster cluster;
   cluster.name = origin;
   std::istringstream lines(content);

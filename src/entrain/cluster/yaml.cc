@@ -174,7 +174,7 @@ SshConfig read_ssh(const YAML::Node& node, const std::string& origin) {
   if (variables && !variables.IsNull()) {
     if (!variables.IsMap()) bad_input("{}: shared_envs must be a mapping", fields.where(variables));
     for (const auto& each : variables) {
-      if (!each.second.IsScalar()) {
+      if (!each.first.IsScalar() || !each.second.IsScalar()) {
         bad_input("{}: shared_envs: each variable must have one value", fields.where(each.first));
       }
       config.shared_envs[each.first.Scalar()] = each.second.Scalar();
@@ -195,7 +195,10 @@ Cluster read_cluster(const YAML::Node& document, const std::string& origin) {
   check(cluster, origin);
   if (const YAML::Node ssh = top.get("ssh"); ssh && !ssh.IsNull()) {
     if (!ssh.IsMap()) bad_input("{}: ssh must be a mapping of names", top.where(ssh));
-    for (const auto& each : ssh) cluster.ssh[each.first.Scalar()] = read_ssh(each.second, origin);
+    for (const auto& each : ssh) {
+      if (!each.first.IsScalar()) bad_input("{}: a name in ssh must be one value", top.where(ssh));
+      cluster.ssh[each.first.Scalar()] = read_ssh(each.second, origin);
+    }
   }
   if (const YAML::Node links = sequence(top, "links")) {
     for (const auto& link : links) cluster.links.push_back(read_link(link, cluster, origin));
@@ -264,6 +267,7 @@ const char* name_of(Kind kind) {
 }  // namespace
 
 Cluster cluster_from_yaml(const std::string& yaml, const std::string& origin) {
+  check_length(yaml, origin);
   try {
     return read_cluster(YAML::Load(yaml), origin);
   } catch (const YAML::Exception& error) {

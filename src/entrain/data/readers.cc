@@ -62,7 +62,8 @@ torch::Tensor read_idx(const std::filesystem::path& file) {
   const size_t size = content.size();
   if (size < 4 || content[0] != 0 || content[1] != 0) bad_input("{}: no IDX file", file.string());
   if (content[2] != 0x08) {
-    bad_input("{}: IDX data type is 0x{:02x}, allowed: 0x08 (bytes)", file.string(), content[2]);
+    bad_input("{}: IDX data type is 0x{:02x}, allowed: 0x08 (bytes)", file.string(),
+              static_cast<unsigned char>(content[2]));
   }
   const auto dimensions = static_cast<size_t>(static_cast<unsigned char>(content[3]));
   const size_t header = 4 + 4 * dimensions;
@@ -72,6 +73,7 @@ torch::Tensor read_idx(const std::filesystem::path& file) {
   size_t count = 1;
   for (size_t d = 0; d < dimensions; ++d) {
     shape.push_back(big_endian(content, 4 + 4 * d));
+    if (shape.back() == 0) bad_input("{}: its header says that it is empty", file.string());
     count *= static_cast<size_t>(shape.back());
     if (count > size) break;  // before it could overflow
   }

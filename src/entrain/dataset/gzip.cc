@@ -5,12 +5,17 @@
 #include <array>
 
 #include "entrain/base/error.h"
+#include "entrain/base/units.h"
 
 namespace entrain::dataset {
 namespace {
 
 constexpr int kGzipWindow = 15 + 16;   // the largest window; 16: gzip's header, not zlib's
 constexpr size_t kMaxPiece = 1 << 30;  // zlib counts in 32 bits
+// Data sets become 25 times as large. gzip could make 1,000 bytes of one: a file of 5 MB would fill a
+// machine.
+constexpr size_t kMaxRatio = 100, kFree = 16 << 20;  // any ratio up to kFree bytes
+constexpr size_t kMaxSize = 256 << 20;
 
 Bytef* bytes_of(std::string_view text) {
   return reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));  // zlib reads only
@@ -49,6 +54,13 @@ bool feed(z_stream& stream, std::string_view& rest) {
   return rest.empty();
 }
 
+void check_unpacked(size_t size, size_t packed, const std::string& origin) {
+  if (size <= kFree || (size <= kMaxSize && size / kMaxRatio <= packed)) return;
+  bad_input("{}: {} unpack to more than {}, allowed: {} times as much, at most {}", origin,
+            format_bytes(static_cast<double>(packed)), format_bytes(static_cast<double>(size)), kMaxRatio,
+            format_bytes(kMaxSize));
+}
+
 }  // namespace
 
 std::string gzip(std::string_view text) {
@@ -73,12 +85,14 @@ std::string gunzip(std::string_view bytes, const std::string& origin) {
   z_stream& stream = inflater.stream;
   std::string result;
   std::array<char, 1 << 16> buffer;
+  const size_t packed = bytes.size();
   for (;;) {
     const bool last = feed(stream, bytes);
     stream.next_out = reinterpret_cast<Bytef*>(buffer.data());
     stream.avail_out = buffer.size();
     const int status = inflate(&stream, Z_NO_FLUSH);
     result.append(buffer.data(), buffer.size() - stream.avail_out);
+    check_unpacked(result.size(), packed, origin);
     if (status == Z_STREAM_END) {
       if (last && stream.avail_in == 0) return result;
       if (inflateReset(&stream) != Z_OK) fail("zlib: inflateReset failed");  // another member follows

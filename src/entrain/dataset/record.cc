@@ -3,9 +3,12 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "entrain/base/error.h"
+#include "entrain/base/json_depth.h"
+#include "entrain/base/limits.h"
 #include "entrain/strategy/stored.h"
 #include "entrain/strategy/strategy.pb.h"
 
@@ -60,6 +63,22 @@ const Json& object(const Json& json, const char* field) {
   return *at;
 }
 
+// nlohmann would cut a number that is too large, or not whole, to the type.
+template <typename T>
+T whole_number(const Json& json, const char* field, T low, const char* allowed) {
+  const Json& value = json.at(field);
+  const auto high = static_cast<uint64_t>(std::numeric_limits<T>::max());
+  const bool fits = value.is_number_unsigned() && value.get<uint64_t>() <= high &&
+                    value.get<uint64_t>() >= static_cast<uint64_t>(low);
+  if (!fits) bad_input("field \"{}\" is {}, allowed: {}", field, dump(value).substr(0, 60), allowed);
+  return value.get<T>();
+}
+
+template <typename T>
+T whole_number_or(const Json& json, const char* field, T otherwise, T low, const char* allowed) {
+  return json.contains(field) ? whole_number<T>(json, field, low, allowed) : otherwise;
+}
+
 Status read_status(const Json& json) {
   const auto text = get_or<std::string>(json, "status", "ok", "ok, failed, deadline");
   for (const auto& [status, name] : kStatuses) {
@@ -76,12 +95,12 @@ Domain read_domain(const Json& json) {
   domain.cluster =
       cluster::cluster_from_yaml(get<std::string>(json, "cluster", "cluster.yml as text"), "cluster");
   const Json settings = json.contains("settings") ? object(json, "settings") : Json::object();
-  domain.settings.batch_size = get_or<int64_t>(settings, "batch_size", 0, "a number");
+  domain.settings.batch_size = whole_number_or<int64_t>(settings, "batch_size", 0, 0, "0 or more");
   domain.settings.compute = get_or<std::string>(settings, "compute", "real", "real, replay");
   domain.settings.machine = get_or<std::string>(settings, "machine", "", "text");
-  domain.settings.seed = get_or<uint64_t>(settings, "seed", 0, "a number");
+  domain.settings.seed = whole_number_or<uint64_t>(settings, "seed", 0, 0, "0 or more");
   domain.settings.least_segment_bytes =
-      get_or<int64_t>(settings, "least_segment_bytes", 512 << 10, "a number of bytes");
+      whole_number_or<int64_t>(settings, "least_segment_bytes", 512 << 10, 1, "a number of bytes");
   return domain;
 }
 
@@ -89,8 +108,7 @@ TrialLine read_trial(const Json& json) {
   TrialLine line;
   line.domain = get<std::string>(json, "of", "a domain's name");
   Trial& trial = line.trial;
-  trial.number = get<int>(json, "trial", "0, 1, ...");
-  if (trial.number < 0) bad_input("field \"trial\" is {}, allowed: 0, 1, ...", trial.number);
+  trial.number = whole_number<int>(json, "trial", 0, "0, 1, ...");
   trial.strategy = strategy::from_json(dump(object(json, "strategy")));
   trial.seconds = get_or<std::vector<double>>(json, "seconds", {}, "a list of seconds");
   for (const double s : trial.seconds) {
@@ -139,6 +157,8 @@ std::string line_of(const std::string& domain, const Trial& trial) {
 }
 
 Record parse_line(std::string_view line) {
+  if (line.size() > kMaxDocument) bad_input("{} bytes, allowed: up to {}", line.size(), kMaxDocument);
+  check_json_depth(line);
   Json json;
   try {
     json = Json::parse(line);
@@ -151,6 +171,6 @@ Record parse_line(std::string_view line) {
   bad_input("neither a domain nor a trial: field \"domain\" or \"trial\" is missing");
 }
 
-bool is_whole(std::string_view line) { return Json::accept(line); }
+bool is_whole(std::string_view line) { return Json::accept(line); }  // goes down no calls
 
 }  // namespace entrain::dataset

@@ -3,17 +3,20 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
+#include "entrain/base/limits.h"
 #include "entrain/graph/graph.pb.h"
 
 namespace entrain::graph {
 namespace {
 
+constexpr size_t kMaxAxes = 64;
 constexpr int64_t kMaxElements = std::numeric_limits<int64_t>::max() / 16;  // bytes() cannot overflow
 
 // protobuf quotes the offending line under its message; we report on one line.
@@ -30,7 +33,20 @@ int64_t size_of(const std::string& dtype) {
   return 0;
 }
 
+// Written so that NaN fails, too.
+void check_seconds(const std::string& owner, const char* field, double seconds) {
+  if (seconds >= 0 && seconds <= kMaxSeconds) return;
+  bad_input("{}: {} is {}, allowed: 0 to {}", owner, field, seconds, kMaxSeconds);
+}
+
+void check_count(const std::string& owner, const char* field, int64_t count) {
+  if (count < 0) bad_input("{}: {} is {}, allowed: 0 or more", owner, field, count);
+}
+
 void check_shape(const Variable& v) {
+  if (v.shape.size() > kMaxAxes) {
+    bad_input("variable {}: shape has {} axes, allowed: up to {}", v.name, v.shape.size(), kMaxAxes);
+  }
   int64_t product = 1;
   for (const int64_t dim : v.shape) {
     if (dim < 0) bad_input("variable {}: shape has {}, allowed: 0 or more", v.name, dim);
@@ -41,7 +57,10 @@ void check_shape(const Variable& v) {
 }
 
 void check(const Graph& graph) {
+  check_count("graph", "batch_size", graph.batch_size);
+  check_count("graph", "input_bytes", graph.input_bytes);
   std::set<std::string> names;
+  int64_t elements = 0;  // cannot overflow: both are at most kMaxElements
   for (size_t i = 0; i < graph.variables.size(); ++i) {
     const Variable& v = graph.variables[i];
     if (v.name.empty()) bad_input("variables[{}]: name is empty", i);
@@ -52,11 +71,15 @@ void check(const Graph& graph) {
     }
     check_shape(v);
     if (v.sparse && v.shape.empty()) bad_input("variable {}: sparse needs a shape with rows", v.name);
-    if (v.ready_order < 0) {
-      bad_input("variable {}: ready_order is {}, allowed: 0 or more", v.name, v.ready_order);
-    }
-    if (v.rows_per_step < 0) {
-      bad_input("variable {}: rows_per_step is {}, allowed: 0 or more", v.name, v.rows_per_step);
+    elements += v.elements();
+    if (elements > kMaxElements) bad_input("variable {}: too many elements with those before it", v.name);
+    const std::string owner = "variable " + v.name;
+    check_count(owner, "ready_order", v.ready_order);
+    check_count(owner, "rows_per_step", v.rows_per_step);
+    check_seconds(owner, "forward_s", v.forward_s);
+    check_seconds(owner, "backward_s", v.backward_s);
+    if (!(v.flops >= 0 && std::isfinite(v.flops))) {
+      bad_input("variable {}: flops is {}, allowed: 0 or more", v.name, v.flops);
     }
   }
   const int count = static_cast<int>(graph.variables.size());
@@ -67,13 +90,16 @@ void check(const Graph& graph) {
     }
   }
   for (const Layer& layer : graph.layers) {
+    check_count("layer " + layer.name, "output_bytes", layer.output_bytes);
+    check_count("layer " + layer.name, "kept_bytes", layer.kept_bytes);
     for (const int v : layer.variables) {
       if (v >= 0 && v < count) continue;
       bad_input("layer {}: variable {}, allowed: indices of the {} variables", layer.name, v, count);
     }
     int64_t before = 0;
     for (const LayerTime& time : layer.times) {
-      if (time.examples <= before || !(time.forward_s >= 0) || !(time.backward_s >= 0)) {
+      const auto possible = [](double seconds) { return seconds >= 0 && seconds <= kMaxSeconds; };
+      if (time.examples <= before || !possible(time.forward_s) || !possible(time.backward_s)) {
         bad_input(
             "layer {}: times of {} examples are {} and {}, allowed: ascending examples, seconds from 0 on",
             layer.name, time.examples, time.forward_s, time.backward_s);
@@ -83,10 +109,17 @@ void check(const Graph& graph) {
   }
   const int layers = static_cast<int>(graph.layers.size());
   for (const Skip& skip : graph.skips) {
+    check_count(fmt::format("skip from layer {} to {}", skip.from, skip.to), "bytes", skip.bytes);
     if (skip.from >= 0 && skip.from < skip.to && skip.to < layers) continue;
     bad_input("skip from layer {} to {}, allowed: ascending indices of the {} layers", skip.from, skip.to,
               layers);
   }
+}
+
+// Before a parser takes memory for it.
+void check_size(const std::string& stored) {
+  if (stored.size() <= kMaxDocument) return;
+  bad_input("a graph of {} bytes, allowed: up to {}", stored.size(), kMaxDocument);
 }
 
 Graph from_proto(const pb::Graph& stored) {
@@ -268,6 +301,7 @@ std::string to_json(const Graph& graph) {
 std::string to_binary(const Graph& graph) { return to_proto(graph).SerializeAsString(); }
 
 Graph graph_from_json(const std::string& text) {
+  check_size(text);
   pb::Graph stored;
   const auto status = google::protobuf::util::JsonStringToMessage(text, &stored);
   if (!status.ok()) bad_input("not a graph in JSON: {}", one_line(std::string(status.message())));
@@ -275,6 +309,7 @@ Graph graph_from_json(const std::string& text) {
 }
 
 Graph graph_from_binary(const std::string& bytes) {
+  check_size(bytes);
   pb::Graph stored;
   if (!stored.ParseFromString(bytes)) bad_input("not a graph in protobuf's binary form (see graph.proto)");
   return from_proto(stored);

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "entrain/base/error.h"
+#include "entrain/base/limits.h"
 
 namespace entrain::strategy {
 namespace {
@@ -97,11 +98,15 @@ void validate(const Optimizer& o) {
   if (!(o.warmup >= 0 && o.warmup < 1)) {
     bad_input("optimizer: warm-up is {}, allowed: 0 to less than 1 (a share of the job)", o.warmup);
   }
-  if (!(o.clip_norm >= 0)) bad_input("optimizer: clip norm is {}, allowed: 0 (off) or more", o.clip_norm);
+  if (!(o.clip_norm >= 0 && std::isfinite(o.clip_norm))) {
+    bad_input("optimizer: clip norm is {}, allowed: 0 (off) or more", o.clip_norm);
+  }
   one_of("choice", o.choice, {"best", "stochastic"});
   check_groups(o.groups);
   between("learning rate", o.learning_rate, 0, INFINITY);
-  if (!(o.weight_decay >= 0)) bad_input("optimizer: weight decay is {}, allowed: 0 or more", o.weight_decay);
+  if (!(o.weight_decay >= 0 && std::isfinite(o.weight_decay))) {
+    bad_input("optimizer: weight decay is {}, allowed: 0 or more", o.weight_decay);
+  }
   at_least_one("period", o.period);
   if (o.local_period < 0) bad_input("optimizer: local period is {}, allowed: 1 to period", o.local_period);
   if (o.local_period > o.period) {
@@ -127,6 +132,9 @@ void validate(const Optimizer& o) {
   between("block rate", o.block_rate, 0, INFINITY);
   between("scope", o.scope, 0, INFINITY);
   at_least_one("threads", o.threads);
+  if (o.threads > kMaxRanks) {
+    bad_input("optimizer: threads is {}, allowed: up to {}", o.threads, kMaxRanks);
+  }
 }
 
 }  // namespace entrain::strategy

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "entrain/base/error.h"
+#include "entrain/base/limits.h"
 #include "entrain/pipeline/plan/schedule.h"
 
 namespace entrain::strategy {
@@ -23,7 +24,9 @@ void check_ranks(const Cell& cell, size_t index) {
   if (cell.ranks.empty()) bad_input("shape: cell {} has no ranks, allowed: one or more", index);
   std::set<int> seen;
   for (const int rank : cell.ranks) {
-    if (rank < 0) bad_input("shape: cell {}: rank {}, allowed: 0 or more", index, rank);
+    if (rank < 0 || rank >= kMaxRanks) {
+      bad_input("shape: cell {}: rank {}, allowed: 0 to {}", index, rank, kMaxRanks - 1);
+    }
     if (!seen.insert(rank).second) {
       bad_input("shape: cell {} lists rank {} twice, allowed: once per cell", index, rank);
     }
@@ -113,9 +116,9 @@ Shape shape_of(const Pipeline& pipeline, const std::vector<int>& balance, const 
 
 void validate(const Shape& shape) {
   check_name("schedule", shape.schedule, pipeline::schedule_names());
-  if (shape.micro_batches < 0) {
-    bad_input("shape: micro_batches is {}, allowed: 1 or more, or 0 for one per replica",
-              shape.micro_batches);
+  if (shape.micro_batches < 0 || shape.micro_batches > kMaxMicroBatches) {
+    bad_input("shape: micro_batches is {}, allowed: 1 to {}, or 0 for one per replica", shape.micro_batches,
+              kMaxMicroBatches);
   }
   if (shape.cells.empty()) bad_input("shape: it has no cells, allowed: one or more");
   int next = 0;

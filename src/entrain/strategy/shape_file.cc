@@ -1,8 +1,8 @@
 #include "entrain/strategy/shape_file.h"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
-#include <regex>
 
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
@@ -25,7 +25,7 @@ Shape of_json(const std::string& text) {
 }
 
 // In no text; in any stored strategy that has a shape.
-bool is_binary(char letter) { return static_cast<unsigned char>(letter) > 126; }
+bool is_binary(char letter) { return letter == 0 || static_cast<unsigned char>(letter) > 126; }
 
 Shape in_file(const std::filesystem::path& path, int layers) {
   const std::string content = read_file(path);
@@ -33,9 +33,12 @@ Shape in_file(const std::filesystem::path& path, int layers) {
   if (first == std::string::npos) bad_input("no shape there; allowed: cells as 0-12@0,1,2");
   if (content[first] == '{') return of_json(content);
   if (std::any_of(content.begin(), content.end(), is_binary)) return of_strategy(from_binary(content));
-  std::string text = std::regex_replace(content, std::regex("#[^\n]*"), "");
-  for (char& letter : text) {
-    if (letter == '\n' || letter == '\r' || letter == '\t') letter = ' ';
+  std::string text;
+  bool comment = false;
+  for (const char letter : content) {
+    if (letter == '#') comment = true;
+    if (letter == '\n') comment = false;
+    if (!comment) text += std::isspace(static_cast<unsigned char>(letter)) != 0 ? ' ' : letter;
   }
   return parse_shape(text, layers);
 }

@@ -99,7 +99,7 @@ TEST(Shape, RefusesCellsThatDoNotCoverTheLayersInOrder) {
 TEST(Shape, RefusesRanksThatCannotBe) {
   EXPECT_THAT(error_after([](Shape& s) { s.cells[1].ranks.clear(); }), HasSubstr("cell 1 has no ranks"));
   EXPECT_THAT(error_after([](Shape& s) { s.cells[1].ranks = {-1}; }),
-              HasSubstr("rank -1, allowed: 0 or more"));
+              HasSubstr("rank -1, allowed: 0 to 4095"));
   EXPECT_THAT(error_after([](Shape& s) { s.cells[0].ranks[2] = 1; }), HasSubstr("lists rank 1 twice"));
 }
 

@@ -7,14 +7,17 @@
 #include <utility>
 
 #include "entrain/base/error.h"
+#include "entrain/base/limits.h"
 
 namespace entrain::strategy {
 namespace {
 
 constexpr const char* kForms = "cells as 0-12@0,1,2 or @0-3*.25, m=8, schedule=1f1b, remat=never";
 
+constexpr size_t kShown = 80;  // letters of what is wrong
+
 [[noreturn]] void refuse_shape(std::string_view part) {
-  bad_input("shape: '{}' cannot be read, allowed: {}", part, kForms);
+  bad_input("shape: '{}' cannot be read, allowed: {}", part.substr(0, kShown), kForms);
 }
 
 template <typename Number>
@@ -30,7 +33,7 @@ std::pair<int, int> range_of(std::string_view text, std::string_view part) {
   const size_t dash = text.find('-');
   const int first = number_of<int>(text.substr(0, dash), part);
   const int last = dash == std::string_view::npos ? first : number_of<int>(text.substr(dash + 1), part);
-  constexpr int kMost = 1 << 20;  // more layers or ranks than anyone has
+  constexpr int kMost = 1 << 20;  // more layers than anyone has
   if (last < first || last > kMost) refuse_shape(part);
   return {first, last};
 }
@@ -38,6 +41,10 @@ std::pair<int, int> range_of(std::string_view text, std::string_view part) {
 void add_ranks(Cell& cell, std::string_view text, std::string_view part) {
   const size_t star = text.find('*');
   const auto [first, last] = range_of(text.substr(0, star), part);
+  if (last >= kMaxRanks || cell.ranks.size() > kMaxRanks) {
+    bad_input("shape: '{}' has rank {}, allowed: 0 to {}, each once", part.substr(0, kShown), last,
+              kMaxRanks - 1);
+  }
   for (int rank = first; rank <= last; ++rank) {
     cell.ranks.push_back(rank);
     if (star != std::string_view::npos) cell.shares.push_back(number_of<double>(text.substr(star + 1), part));

@@ -7,6 +7,7 @@
 
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
+#include "entrain/base/limits.h"
 #include "entrain/cluster/cluster.h"
 #include "entrain/strategy/strategy.pb.h"
 
@@ -15,7 +16,7 @@ namespace {
 
 using pb::AllReduceSynchronizer;
 
-constexpr int kMaxShards = 1 << 20;
+constexpr int kMaxShards = 1 << 20;  // of all variables together
 
 // The two sides of each enum, for both directions.
 constexpr std::pair<Topology, AllReduceSynchronizer::Spec> kTopologies[] = {
@@ -121,10 +122,16 @@ std::optional<Partition> read_partition(const pb::Node& node) {
   return result;
 }
 
-VariableConfig read_variable(const pb::Node& node) {
+// `shards_left`: how many the variables before it have left of kMaxShards.
+VariableConfig read_variable(const pb::Node& node, int& shards_left) {
   if (node.var_name().empty()) bad_input("node_config: var_name is empty");
   VariableConfig config{node.var_name(), read_partition(node), {}};
   const int shards = config.partition ? config.partition->shards : 1;
+  shards_left -= shards;
+  if (shards_left < 0) {
+    bad_input("variable {}: partitioner is \"{}\", allowed: {} shards of all variables together",
+              node.var_name(), node.partitioner(), kMaxShards);
+  }
   if (node.part_config().empty()) {
     config.parts.assign(shards, read_part(node));  // one synchronizer for all shards
     return config;
@@ -191,13 +198,22 @@ Shape read_shape(const pb::Shape& stored) {
 Strategy from_proto(const pb::Strategy& stored) {
   Strategy strategy;
   strategy.id = stored.id();
-  for (const pb::Node& node : stored.node_config()) strategy.variables.push_back(read_variable(node));
+  int shards_left = kMaxShards;
+  for (const pb::Node& node : stored.node_config()) {
+    strategy.variables.push_back(read_variable(node, shards_left));
+  }
   const auto& replicas = stored.graph_config().replicas();
   strategy.replicas.assign(replicas.begin(), replicas.end());
   if (stored.has_pipeline()) strategy.pipeline = read_pipeline(stored.pipeline());
   if (stored.has_shape()) strategy.shape = read_shape(stored.shape());
   if (stored.has_optimizer()) strategy.optimizer = read_optimizer(stored.optimizer());
   return strategy;
+}
+
+// Before a parser takes memory for it.
+void check_size(const std::string& stored) {
+  if (stored.size() <= kMaxDocument) return;
+  bad_input("a strategy of {} bytes, allowed: up to {}", stored.size(), kMaxDocument);
 }
 
 // ---- writing
@@ -304,6 +320,7 @@ std::string to_json(const Strategy& strategy) {
 std::string to_binary(const Strategy& strategy) { return to_proto(strategy).SerializeAsString(); }
 
 Strategy from_json(const std::string& text) {
+  check_size(text);
   pb::Strategy stored;
   const auto status = google::protobuf::util::JsonStringToMessage(text, &stored);
   if (!status.ok()) {
@@ -315,6 +332,7 @@ Strategy from_json(const std::string& text) {
 }
 
 Strategy from_binary(const std::string& bytes) {
+  check_size(bytes);
   pb::Strategy stored;
   if (!stored.ParseFromString(bytes))
     bad_input("not a strategy in protobuf's binary form (see strategy.proto)");

@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <optional>
@@ -12,6 +13,7 @@
 namespace entrain::tensor_files {
 namespace {
 
+constexpr size_t kMostAxes = 64;
 constexpr std::string_view kMagic = "\x93NUMPY";
 
 // What follows 'key': in the header, a Python dict such as
@@ -35,11 +37,12 @@ std::optional<torch::ScalarType> type_of(std::string_view descr) {
   return std::nullopt;
 }
 
-// "(60, 3)", "(60,)", "()". Nothing when it is no such list, or its product overflows.
+// "(60, 3)", "(60,)", "()". Nothing when it is no such list, or its product overflows: that of an array
+// without numbers, too, with 1 for 0, since torch computes strides from the others.
 std::optional<std::vector<int64_t>> sizes_of(std::string_view text) {
   if (!text.starts_with('(')) return std::nullopt;
   std::vector<int64_t> sizes;
-  int64_t elements = 1;
+  int64_t room = sizeof(double);
   const char* at = text.data() + 1;
   const char* const end = text.data() + text.size();
   while (true) {
@@ -48,7 +51,8 @@ std::optional<std::vector<int64_t>> sizes_of(std::string_view text) {
     if (*at == ')') return sizes;
     int64_t size = 0;
     const auto parsed = std::from_chars(at, end, size);
-    if (parsed.ec != std::errc() || size < 0 || __builtin_mul_overflow(elements, size, &elements)) {
+    if (parsed.ec != std::errc() || size < 0 || sizes.size() == kMostAxes ||
+        __builtin_mul_overflow(room, std::max<int64_t>(size, 1), &room)) {
       return std::nullopt;
     }
     sizes.push_back(size);
@@ -85,9 +89,11 @@ torch::Tensor read_npy(const std::filesystem::path& path) {
   if (bytes % c10::elementSize(*type) != 0 || elements != bytes / c10::elementSize(*type)) {
     wrong(fmt::format("{} bytes for {} numbers", bytes, elements));
   }
-  torch::Tensor result = torch::empty(*sizes, *type);
-  std::memcpy(result.data_ptr(), content.data() + begin + length, bytes);
-  return result;
+  // A bool that is neither 0 nor 1 is undefined behaviour, so bools are read as bytes and converted.
+  const auto stored = *type == torch::kBool ? torch::kUInt8 : *type;
+  torch::Tensor result = torch::empty(*sizes, stored);
+  if (bytes > 0) std::memcpy(result.data_ptr(), content.data() + begin + length, bytes);
+  return result.to(*type);
 }
 
 }  // namespace entrain::tensor_files
