@@ -23,6 +23,9 @@ struct JobEnvironment {
   net::Encryption encryption = net::Encryption::kBetweenHosts;
 };
 
+// ENTRAIN_TLS: 1, 0 or empty. Throws InputError naming it.
+net::Encryption parse_encryption(const std::string& text);
+
 // As "NAME=value" strings, for a child process; launch_environment.h reads them.
 std::vector<std::string> to_environment(const JobEnvironment& job);
 
