@@ -8,8 +8,8 @@
 
 namespace entrain::net {
 
-// Over a non-blocking socket, which it does not own. Used by one thread at a time. Both calls give what recvmsg
-// and sendmsg would: bytes, or -1 and errno (EAGAIN: the socket must be waited for).
+// Over a non-blocking socket, which it does not own. Used by one thread at a time. Both calls give what
+// recvmsg and sendmsg would: bytes, or -1 and errno (EAGAIN: the socket must be waited for).
 class Channel {
  public:
   virtual ~Channel() = default;
@@ -19,7 +19,8 @@ class Channel {
   // Whether more can be received though the socket itself may have nothing: epoll does not tell.
   virtual bool holds_received() const { return false; }
 
-  // From `pieces`, whose memory is not needed any more for what was taken. No pieces: what it holds is sent on.
+  // From `pieces`, whose memory is not needed any more for what was taken. No pieces: what it holds is sent
+  // on.
   virtual ssize_t send(const iovec* pieces, int count) = 0;
   // Whether taken bytes still wait for the socket: call send() when that is writable.
   virtual bool holds_unsent() const { return false; }
