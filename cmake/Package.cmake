@@ -22,7 +22,7 @@ set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "Distributed training for libtorch
  The program, and the C++ library for programs of one's own.")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "libopenblas0-pthread")
 set(recommended iproute2 g++ cmake libtorch-dev libprotobuf-dev protobuf-compiler libyaml-cpp-dev libfmt-dev libspdlog-dev
-                nlohmann-json3-dev zlib1g-dev)
+                nlohmann-json3-dev zlib1g-dev libssl-dev)
 list(JOIN recommended ", " CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS "entrain-mpi")
 

@@ -43,7 +43,8 @@ inline void run_ranks(std::vector<std::unique_ptr<transport::Transport>> transpo
 }
 
 // `world` transports of one job over loopback tcp. `shape_gbit` > 0 shapes every rank's link.
-inline std::vector<std::unique_ptr<transport::Transport>> make_tcp(int world, double shape_gbit) {
+inline std::vector<std::unique_ptr<transport::Transport>> make_tcp(
+    int world, double shape_gbit, net::Encryption encryption = net::Encryption::kNever) {
   const rendezvous::Server server({"127.0.0.1", 0, world, "test token"});
   std::vector<std::unique_ptr<transport::Transport>> transports(world);
   std::vector<std::exception_ptr> errors(world);
@@ -56,6 +57,7 @@ inline std::vector<std::unique_ptr<transport::Transport>> make_tcp(int world, do
       job.rendezvous = server.endpoint();
       job.token = "test token";
       job.shape_gbit = shape_gbit;
+      job.encryption = encryption;
       try {
         transports[rank] = transport::connect_tcp(job, Deadline::after(30));
       } catch (...) {

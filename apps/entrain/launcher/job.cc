@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <random>
 
@@ -76,6 +77,10 @@ std::vector<std::string> environment_of(int rank, const cluster::Cluster& cluste
   job.shape_gbit = site.shape_gbit(host) / ranks_on(cluster, host);  // ranks of one host share its link
   job.timeout_s = options.timeout_s;
   job.serve = rank == 0 && !meeting.server;
+  const char* tls = std::getenv("ENTRAIN_TLS");
+  job.encryption = rendezvous::parse_encryption(tls ? tls : "");
+  if (site.emulated() && job.encryption == net::Encryption::kBetweenHosts)
+    job.encryption = net::Encryption::kNever;
   auto environment = rendezvous::to_environment(job);
   environment.push_back("ENTRAIN_CLUSTER=" + cluster.name);
   environment.push_back(fmt::format("RANK={}", rank));

@@ -58,6 +58,7 @@ class LabSite final : public Site {
   }
   std::string address(int host) const override { return lab_->address(host); }
   void run_in(int host, const std::function<void()>& work) const override { lab_->run_in(host, work); }
+  bool emulated() const override { return true; }
   double shape_gbit(int host) const override { return lab_->shape_gbit(host); }
   void place(int host, ProcessOptions& process) const override {
     if (cores_.empty()) {

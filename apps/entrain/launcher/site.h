@@ -21,6 +21,8 @@ class Site {
   // Whether sockets of `host` can be made here, with run_in(). If not, its processes are started over ssh.
   virtual bool here(int /*host*/) const { return true; }
   virtual void run_in(int /*host*/, const std::function<void()>& work) const { work(); }
+  // Hosts of a lab: what their ranks say stays on this machine.
+  virtual bool emulated() const { return false; }
   // What the transport itself must keep to; 0: no limit.
   virtual double shape_gbit(int /*host*/) const { return 0; }
   // Makes of a process that would run here one that runs on `host`.

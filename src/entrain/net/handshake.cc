@@ -24,8 +24,10 @@ constexpr auto kPause = std::chrono::milliseconds(50);  // between two attempts
 constexpr int kAcceptedAtOnce = 64;
 constexpr std::string_view kMagic = "entrain1";
 constexpr size_t kChallengeSize = 8 + kNonceSize;               // magic, nonce
-constexpr size_t kHelloSize = 8 + 4 + 4 + 4 + kNonceSize + 32;  // magic, server, rank, world, nonce, proof
-constexpr size_t kWelcomeSize = 4 + 32;                         // the server's world, proof
+constexpr size_t kSaidSize = 4 * 4;                             // server, rank, world, encrypts
+constexpr size_t kHelloSize = 8 + kSaidSize + kNonceSize + 32;  // magic, what is said, nonce, proof
+constexpr size_t kAnswerSize = 2 * 4;                           // the server's world, encrypts
+constexpr size_t kWelcomeSize = kAnswerSize + 32;               // answer, proof
 const std::string kRefusal(kWelcomeSize, '\0');
 
 // `said` is everything the prover claims, `nonces` both sides' fresh randomness.
@@ -49,6 +51,11 @@ bool same_proof(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+bool encrypts(Encryption encryption, const Fd& socket) {
+  if (encryption != Encryption::kBetweenHosts) return encryption == Encryption::kAlways;
+  return local_endpoint(socket).address != remote_endpoint(socket).address;
+}
+
 void introduce(const Fd& socket, const Introduction& who, const std::string& token, Deadline deadline,
                const std::string& where) {
   std::string error;
@@ -64,6 +71,8 @@ void introduce(const Fd& socket, const Introduction& who, const std::string& tok
   put_u32(said, static_cast<uint32_t>(who.server));
   put_u32(said, static_cast<uint32_t>(who.rank));
   put_u32(said, static_cast<uint32_t>(who.world));
+  const bool own_tls = encrypts(who.encryption, socket);
+  put_u32(said, own_tls);
   const std::string hello = std::string(kMagic) + said + nonce + prove(token, "client", said, nonces);
   std::string welcome(kWelcomeSize, '\0');
   if (!write_fully(socket, hello.data(), hello.size(), deadline, error) ||
@@ -73,13 +82,18 @@ void introduce(const Fd& socket, const Introduction& who, const std::string& tok
   if (welcome == kRefusal) {
     fail("rank {} was not let in by {}: the job tokens differ (ENTRAIN_TOKEN)", who.rank, where);
   }
-  const std::string answer = welcome.substr(0, 4);
-  if (!same_proof(std::string_view(welcome).substr(4), prove(token, "server", said + answer, nonces))) {
+  const std::string answer = welcome.substr(0, kAnswerSize);
+  if (!same_proof(std::string_view(welcome).substr(kAnswerSize),
+                  prove(token, "server", said + answer, nonces))) {
     fail("{} does not know the job token", where);
   }
   const int world = static_cast<int>(get_u32(answer.data()));
   if (world != who.world) {
     fail("rank {} was started for a world of {} ranks, but {} counts {}", who.rank, who.world, where, world);
+  }
+  if (get_u32(answer.data() + 4) != static_cast<uint32_t>(own_tls)) {
+    fail("rank {} {}, but {} {}: ENTRAIN_TLS must be the same on all ranks", who.rank,
+         own_tls ? "encrypts" : "does not encrypt", where, own_tls ? "does not" : "does");
   }
 }
 
@@ -102,11 +116,13 @@ Fd reach(const Endpoint& endpoint, const std::string& from, const Introduction& 
   }
 }
 
-HandshakeListener::HandshakeListener(Fd listener, int server, int world, std::string token)
+HandshakeListener::HandshakeListener(Fd listener, int server, int world, std::string token,
+                                     Encryption encryption)
     : listener_(std::move(listener)),
       server_(server),
       world_(world),
       token_(std::move(token)),
+      encryption_(encryption),
       most_pending_(most_pending(world)) {}
 
 int HandshakeListener::watch(std::vector<pollfd>& entries) const {
@@ -143,10 +159,10 @@ HandshakeListener::Progress HandshakeListener::advance(Pending& pending, int& ra
   if (!kMagic.starts_with(hello.substr(0, kMagic.size()))) return Progress::kDropped;
   if (hello.size() < kHelloSize) return Progress::kWaits;
 
-  const std::string said = hello.substr(8, 12);
-  const std::string nonces = pending.nonce + hello.substr(20, kNonceSize);
-  const bool proven =
-      same_proof(std::string_view(hello).substr(20 + kNonceSize), prove(token_, "client", said, nonces));
+  const std::string said = hello.substr(8, kSaidSize);
+  const std::string nonces = pending.nonce + hello.substr(8 + kSaidSize, kNonceSize);
+  const bool proven = same_proof(std::string_view(hello).substr(8 + kSaidSize + kNonceSize),
+                                 prove(token_, "client", said, nonces));
   if (!proven || static_cast<int>(get_u32(said.data())) != server_) {  // a wrong token, or meant for another
     ::send(pending.socket.get(), kRefusal.data(), kRefusal.size(), MSG_NOSIGNAL);
     return Progress::kDropped;
@@ -155,10 +171,13 @@ HandshakeListener::Progress HandshakeListener::advance(Pending& pending, int& ra
   world = static_cast<int>(get_u32(said.data() + 8));
   std::string welcome;
   put_u32(welcome, static_cast<uint32_t>(world_));
+  const bool own_tls = encrypts(encryption_, pending.socket);
+  put_u32(welcome, own_tls);
   welcome += prove(token_, "server", said + welcome, nonces);
   if (::send(pending.socket.get(), welcome.data(), welcome.size(), MSG_NOSIGNAL) < 0)
     return Progress::kDropped;
-  return Progress::kProven;
+  // One that would go on in another way has been told so.
+  return get_u32(said.data() + 12) == static_cast<uint32_t>(own_tls) ? Progress::kProven : Progress::kDropped;
 }
 
 // Whether it still waits for more. If not, it has been handed over or dropped.

@@ -2,9 +2,9 @@
 //
 //   server                                    client
 //   challenge: nonce S  ────────────────────▶
-//             ◀──────────────────────────────  hello: role, rank, world, nonce C, HMAC(token, "client", all,
-//             S, C)
-//   welcome: verdict, HMAC(token, "server", all, S, C) ──▶
+//             ◀──────────────────────────────  hello: role, rank, world, whether it encrypts, nonce C,
+//                                              HMAC(token, "client", all, S, C)
+//   welcome: world, whether it encrypts, HMAC(token, "server", all, S, C) ──▶
 //
 // A hello with a wrong proof is answered by a welcome of zeros, so that a wrong token is told from a
 // connection that broke. All three have a fixed size. The role and the direction are part of what is proven,
@@ -27,11 +27,16 @@ namespace entrain::net {
 
 constexpr int kRendezvousRank = -1;
 
+// Which connections go on as TLS (tls.h). Between hosts: those whose two ends have different addresses.
+enum class Encryption { kNever, kBetweenHosts, kAlways };
+bool encrypts(Encryption encryption, const Fd& socket);
+
 // Whom a client means to reach, and who it is.
 struct Introduction {
   int server = kRendezvousRank;  // the rank that listens, or the rendezvous
   int rank = 0;
   int world = 1;
+  Encryption encryption = Encryption::kNever;
 };
 
 // The connection broke, or nobody answered in time: another attempt may go better.
@@ -41,8 +46,8 @@ class Unanswered : public Error {
 };
 
 // The client's side, blocking. Throws Error when one side does not know the other's token or counts another
-// world size (naming both), Unanswered when there is no answer by `deadline`. `where` names the server in
-// errors.
+// world size (naming both), or only one of them encrypts; Unanswered when there is no answer by `deadline`.
+// `where` names the server in errors.
 void introduce(const Fd& socket, const Introduction& who, const std::string& token, Deadline deadline,
                const std::string& where);
 
@@ -62,11 +67,12 @@ Fd reach(const Endpoint& endpoint, const std::string& from, const Introduction& 
 class HandshakeListener {
  public:
   // Given the socket, the rank and the world its owner counts (which may differ from this one's: the
-  // client has then been told, and hangs up).
+  // client has then been told, and hangs up). Both sides encrypt, or neither does.
   using OnProven = std::function<void(Fd socket, int rank, int world)>;
 
   // Raises the process's limit of open files: there will be a connection per rank.
-  HandshakeListener(Fd listener, int server, int world, std::string token);
+  HandshakeListener(Fd listener, int server, int world, std::string token,
+                    Encryption encryption = Encryption::kNever);
 
   const Fd& listener() const { return listener_; }
   // Appends what to poll, and gives the milliseconds until serve() must be called anyway.
@@ -90,6 +96,7 @@ class HandshakeListener {
   int server_;
   int world_;
   std::string token_;
+  Encryption encryption_;
   size_t most_pending_;
   std::list<Pending> pending_;  // oldest first
   bool warned_ = false;

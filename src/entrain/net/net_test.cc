@@ -430,6 +430,22 @@ TEST(Handshake, WorldsThatDifferAreToldToBothSides) {
   EXPECT_EQ(door.guests, (std::vector<std::pair<int, int>>{{1, 5}}));
 }
 
+TEST(Handshake, OneThatWouldNotEncryptIsRefusedByName) {
+  Door door;  // which does not
+  auto guest = std::async(std::launch::async, [&]() -> std::string {
+    const Fd socket = door.knock();
+    try {
+      introduce(socket, {0, 1, 3, Encryption::kAlways}, "token", soon(), "the door");
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  });
+  door.serve_until([&] { return ended(guest); });
+  EXPECT_THAT(guest.get(), AllOf(HasSubstr("rank 1 encrypts"), HasSubstr("ENTRAIN_TLS")));
+  EXPECT_TRUE(door.guests.empty());
+}
+
 TEST(Handshake, StrangersAreReportedOnceAndGuestsNever) {
   Door door;
   ::testing::internal::CaptureStderr();

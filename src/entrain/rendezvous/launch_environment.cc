@@ -256,6 +256,7 @@ LaunchEnvironment describe_launch(const Variables& variables, const std::functio
   job.shape_gbit = in.number("ENTRAIN_SHAPE_GBIT", job.shape_gbit, 0.0, 1e6);
   job.timeout_s = in.number("ENTRAIN_TIMEOUT", job.timeout_s, 0.001, 1e6);
   launch.timeout_given = in.has("ENTRAIN_TIMEOUT");
+  job.encryption = parse_encryption(in.get("ENTRAIN_TLS"));
   check_token(in, mpi_available, launch);
   if (in.has("ENTRAIN_SERVE")) job.serve = in.get("ENTRAIN_SERVE") == "1";
   return launch;

@@ -94,7 +94,8 @@ TEST(LaunchEnvironment, EntrainsOwnSurvivesTheEnvironment) {
                            .token = "t=x",
                            .bind_address = "10.0.0.4",
                            .shape_gbit = 0.5,
-                           .timeout_s = 7.25};
+                           .timeout_s = 7.25,
+                           .encryption = net::Encryption::kNever};
   Variables variables;
   for (const std::string& text : to_environment(job)) {
     variables[text.substr(0, text.find('='))] = text.substr(text.find('=') + 1);
@@ -256,6 +257,14 @@ TEST(LaunchEnvironment, WhereMpiRunsItBringsTheSecret) {
   EXPECT_THROW(read_without_mpi(spread), InputError);
   const Variables pmix = {{"ENTRAIN_TRANSPORT", "tcp"}, {"ENTRAIN_TOKEN", ""}, {"PMIX_RANK", "0"}};
   EXPECT_TRUE(read(with(kSlurm, pmix)).token_over_mpi);
+}
+
+TEST(LaunchEnvironment, TlsIsBetweenHostsOrAsAsked) {
+  EXPECT_EQ(read(kTorchrun).job.encryption, net::Encryption::kBetweenHosts);
+  EXPECT_EQ(read(with(kTorchrun, {{"ENTRAIN_TLS", "1"}})).job.encryption, net::Encryption::kAlways);
+  EXPECT_EQ(read(with(kEntrain, {{"ENTRAIN_TLS", "0"}})).job.encryption, net::Encryption::kNever);
+  EXPECT_THAT(error_of(with(kEntrain, {{"ENTRAIN_TLS", "yes"}})),
+              AllOf(HasSubstr("ENTRAIN_TLS"), HasSubstr("yes")));
 }
 
 TEST(LaunchEnvironment, AShortTokenIsWeak) {

@@ -48,6 +48,7 @@ void TcpRank::on_events(std::span<const epoll_event> events) {
       ::eventfd_read(doorbell_->eventfd.get(), &count);
     }
   }
+  read_held();
   resume_shaped();
   tick();
   check_deadlines();
@@ -77,7 +78,7 @@ int TcpRank::prepare_to_sleep() {
       until = std::min(until, now + std::chrono::milliseconds(5));
   }
   std::lock_guard lock(mutex_);
-  if (!tasks_.empty() || !dirty_.empty()) return 0;
+  if (!tasks_.empty() || !dirty_.empty() || (holds_received_ && !reading_paused_)) return 0;
   sleeping_ = true;
   until = std::min(until, next_check_);
   if (until == Clock::time_point::max()) return -1;
@@ -108,9 +109,10 @@ void TcpRank::update_events(Connection& c) {
 
 FrameReader::Outcome TcpRank::read_once(Connection& c) {
   const size_t limit = failed_ ? SIZE_MAX : ingress_.allowance(Clock::now());
-  const auto outcome = c.reader.read(c.socket.get(), std::max<size_t>(limit, 1), c);
+  const auto outcome = c.reader.read(*c.channel, std::max<size_t>(limit, 1), c);
   ingress_.use(outcome.bytes);
   if (outcome.bytes > 0) c.heard = Clock::now();
+  holds_received_ |= c.channel->holds_received();
   return outcome;
 }
 
@@ -128,12 +130,25 @@ void TcpRank::read(Connection& c) {
       case FrameReader::Status::kEnd:
         return on_end(c, "closed the connection");
       case FrameReader::Status::kFailed:
-        return on_end(c, fmt::format("is cut off ({})", std::strerror(outcome.error)));
+        return on_end(c, outcome.error == EBADMSG
+                             ? "sent bytes that were changed on their way"
+                             : fmt::format("is cut off ({})", std::strerror(outcome.error)));
       case FrameReader::Status::kNonsense:
         return on_end(c, "broke the protocol");
       case FrameReader::Status::kOpen:
         if (!outcome.more) return;
     }
+  }
+}
+
+// What channels have taken from their sockets and nobody has read: epoll reports a socket, not its channel.
+void TcpRank::read_held() {
+  if (!holds_received_ || reading_paused_) return;
+  holds_received_ = false;
+  for (auto& c : connections_) {
+    if (!c->socket || c->eof) continue;
+    if (c->channel->holds_received()) read(*c);
+    holds_received_ |= c->socket && c->channel->holds_received();
   }
 }
 
@@ -202,11 +217,11 @@ void TcpRank::write(Connection& c) {
   std::vector<OutFrame> finished_frames;
   for (int i = 0; i < kCallsPerTurn; ++i) {
     refill(c);
-    if (c.writer.empty()) return written_out(c);
+    if (c.writer.empty() && !c.channel->holds_unsent()) return written_out(c);
     const size_t limit = failed_ ? SIZE_MAX : egress_.allowance(Clock::now());
     c.throttled = limit == 0;
     if (c.throttled) return;
-    const auto outcome = c.writer.write(c.socket.get(), limit, finished_frames);
+    const auto outcome = c.writer.write(*c.channel, limit, finished_frames);
     egress_.use(outcome.bytes);
     for (OutFrame& frame : finished_frames) finish(frame);
     finished_frames.clear();

@@ -1,14 +1,12 @@
 #include "entrain/transport/tcp/frame_reader.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 namespace entrain::transport {
 
-FrameReader::Outcome FrameReader::read(int fd, size_t limit, Handler& handler) {
+FrameReader::Outcome FrameReader::read(net::Channel& channel, size_t limit, Handler& handler) {
   constexpr int kMaxPieces = 64;
   iovec pieces[kMaxPieces + 1];
   int count = 0;
@@ -25,10 +23,7 @@ FrameReader::Outcome FrameReader::read(int fd, size_t limit, Handler& handler) {
     pieces[count++] = {staging_.get() + end_, room};
     asked += room;
   }
-  msghdr message{};
-  message.msg_iov = pieces;
-  message.msg_iovlen = static_cast<size_t>(count);
-  const ssize_t n = ::recvmsg(fd, &message, 0);
+  const ssize_t n = channel.receive(pieces, count);
   if (n == 0) return {.status = Status::kEnd};
   if (n < 0) {
     if (errno == EAGAIN || errno == EINTR) return {};

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "entrain/net/channel.h"
 #include "entrain/transport/tcp/frame.h"
 #include "entrain/transport/tcp/span_cursor.h"
 
@@ -31,8 +32,8 @@ class FrameReader {
     int error = 0;      // errno of kFailed
   };
 
-  // One system call, at most `limit` bytes.
-  Outcome read(int fd, size_t limit, Handler& handler);
+  // One call of the channel, at most `limit` bytes.
+  Outcome read(net::Channel& channel, size_t limit, Handler& handler);
 
   // From now on everything is thrown away: the memory given so far is no longer ours.
   void discard();

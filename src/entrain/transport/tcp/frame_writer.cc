@@ -1,7 +1,5 @@
 #include "entrain/transport/tcp/frame_writer.h"
 
-#include <sys/socket.h>
-
 #include <cerrno>
 
 namespace entrain::transport {
@@ -20,7 +18,8 @@ void FrameWriter::push(OutFrame frame) {
   bytes_left_ += active.cursor.left();
 }
 
-FrameWriter::Outcome FrameWriter::write(int fd, size_t limit, std::vector<OutFrame>& finished) {
+FrameWriter::Outcome FrameWriter::write(net::Channel& channel, size_t limit,
+                                        std::vector<OutFrame>& finished) {
   constexpr int kMaxPieces = 128;
   iovec pieces[kMaxPieces];
   int count = 0;
@@ -29,10 +28,7 @@ FrameWriter::Outcome FrameWriter::write(int fd, size_t limit, std::vector<OutFra
     if (count == kMaxPieces || asked == limit) break;
     asked += active.cursor.append_to(pieces, count, kMaxPieces, limit - asked);
   }
-  msghdr message{};
-  message.msg_iov = pieces;
-  message.msg_iovlen = static_cast<size_t>(count);
-  const ssize_t n = ::sendmsg(fd, &message, MSG_NOSIGNAL);
+  const ssize_t n = channel.send(pieces, count);
   if (n < 0) {
     if (errno == EAGAIN) return {.bytes = 0, .blocked = true};
     if (errno == EINTR) return {};
@@ -50,7 +46,8 @@ FrameWriter::Outcome FrameWriter::write(int fd, size_t limit, std::vector<OutFra
     finished.push_back(std::move(active.frame));
     frames_.pop_front();
   }
-  return {.bytes = static_cast<size_t>(n), .blocked = static_cast<size_t>(n) < asked};
+  return {.bytes = static_cast<size_t>(n),
+          .blocked = static_cast<size_t>(n) < asked || channel.holds_unsent()};
 }
 
 std::vector<OutFrame> FrameWriter::take_untouched() {

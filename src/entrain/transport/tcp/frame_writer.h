@@ -4,6 +4,7 @@
 #include <deque>
 #include <optional>
 
+#include "entrain/net/channel.h"
 #include "entrain/transport/posted.h"
 #include "entrain/transport/tcp/frame.h"
 #include "entrain/transport/tcp/span_cursor.h"
@@ -31,8 +32,8 @@ class FrameWriter {
     bool blocked = false;  // the socket takes no more for now
     int error = 0;
   };
-  // One system call, at most `limit` bytes. Frames that were finished are appended to `finished`.
-  Outcome write(int fd, size_t limit, std::vector<OutFrame>& finished);
+  // One call of the channel, at most `limit` bytes. Frames that were finished are appended to `finished`.
+  Outcome write(net::Channel& channel, size_t limit, std::vector<OutFrame>& finished);
 
   // Gives back every frame of which nothing has been written yet. One that is half written must be
   // completed (the peer counts on its length) or the connection closed.

@@ -18,8 +18,11 @@ struct SocketPair {
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
     near = net::Fd(fds[0]);
     far = net::Fd(fds[1]);
+    near_channel = std::make_unique<net::PlainChannel>(near);
+    far_channel = std::make_unique<net::PlainChannel>(far);
   }
   net::Fd near, far;
+  std::unique_ptr<net::PlainChannel> near_channel, far_channel;
 };
 
 OutFrame frame_with(const std::string& text) {
@@ -59,12 +62,12 @@ TEST(FrameWriter, TellsAFullSocketFromABrokenOne) {
   FrameWriter writer;
   std::vector<OutFrame> finished;
   writer.push(frame_with("hello"));
-  const auto full = writer.write(pair.near.get(), SIZE_MAX, finished);
+  const auto full = writer.write(*pair.near_channel, SIZE_MAX, finished);
   EXPECT_TRUE(full.blocked);
   EXPECT_EQ(full.bytes, 0u);
   EXPECT_EQ(full.error, 0);
   pair.far.reset();
-  const auto broken = writer.write(pair.near.get(), SIZE_MAX, finished);
+  const auto broken = writer.write(*pair.near_channel, SIZE_MAX, finished);
   EXPECT_FALSE(broken.blocked);
   EXPECT_EQ(broken.error, EPIPE);
 }
@@ -76,10 +79,10 @@ TEST(FrameWriter, GivesBackWhatItHasNotBegunToWrite) {
     FrameWriter writer;
     std::vector<OutFrame> finished;
     for (const char* text : {"first", "second", "third"}) writer.push(frame_with(text));
-    EXPECT_EQ(writer.write(pair.near.get(), written, finished).bytes, written);
+    EXPECT_EQ(writer.write(*pair.near_channel, written, finished).bytes, written);
     EXPECT_EQ(writer.take_untouched().size(), 2u);
     EXPECT_EQ(writer.bytes_left(), first - written);
-    EXPECT_FALSE(writer.write(pair.near.get(), SIZE_MAX, finished).blocked);
+    EXPECT_FALSE(writer.write(*pair.near_channel, SIZE_MAX, finished).blocked);
     EXPECT_EQ(finished.size(), 1u);
   }
 }
@@ -90,13 +93,13 @@ TEST(FrameReader, ReadsNoMoreThanItMayAndPutsEachByteInItsPlace) {
   std::vector<OutFrame> finished;
   writer.push(frame_with("one, "));
   writer.push(frame_with("two, three"));
-  writer.write(pair.near.get(), SIZE_MAX, finished);
+  writer.write(*pair.near_channel, SIZE_MAX, finished);
   FrameReader reader;
   Pieces pieces;
-  const auto begun = reader.read(pair.far.get(), FrameHeader::kSize, pieces);
+  const auto begun = reader.read(*pair.far_channel, FrameHeader::kSize, pieces);
   EXPECT_EQ(begun.bytes, FrameHeader::kSize);
   EXPECT_TRUE(begun.more);
-  const auto all = reader.read(pair.far.get(), SIZE_MAX, pieces);
+  const auto all = reader.read(*pair.far_channel, SIZE_MAX, pieces);
   EXPECT_FALSE(all.more);
   EXPECT_EQ(pieces.text(), "one, two, three");
   EXPECT_EQ(pieces.frames, 2);
@@ -106,11 +109,11 @@ TEST(FrameReader, TellsAQuietSocketFromAnEndedOne) {
   SocketPair pair;
   FrameReader reader;
   Pieces pieces;
-  const auto quiet = reader.read(pair.far.get(), SIZE_MAX, pieces);
+  const auto quiet = reader.read(*pair.far_channel, SIZE_MAX, pieces);
   EXPECT_EQ(quiet.status, FrameReader::Status::kOpen);
   EXPECT_EQ(quiet.bytes, 0u);
   pair.near.reset();
-  EXPECT_EQ(reader.read(pair.far.get(), SIZE_MAX, pieces).status, FrameReader::Status::kEnd);
+  EXPECT_EQ(reader.read(*pair.far_channel, SIZE_MAX, pieces).status, FrameReader::Status::kEnd);
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ TEST(JoinTcp, StrangersDisturbNobody) {
   const std::string garbage(100'000, '\xff');
   ::send(junk.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL);
   const net::Fd liar = stranger(server.endpoint());  // the right magic, then nonsense sizes and no proof
-  const std::string lie = "entrain1" + std::string(76, '\xff');
+  const std::string lie = "entrain1" + std::string(80, '\xff');
   ::send(liar.get(), lie.data(), lie.size(), MSG_NOSIGNAL);
   std::vector<net::Fd> crowd;  // more than are ever held unproven
   for (int i = 0; i < 200; ++i) crowd.push_back(stranger(server.endpoint()));

@@ -10,6 +10,7 @@
 #include "entrain/base/error.h"
 #include "entrain/base/log.h"
 #include "entrain/net/handshake.h"
+#include "entrain/net/tls.h"
 #include "entrain/rendezvous/client.h"
 
 namespace entrain::transport {
@@ -21,7 +22,7 @@ constexpr size_t kFilesBesideSockets = 64;  // the program's own
 net::Fd dial(const rendezvous::JobEnvironment& job, int peer, const net::Endpoint& endpoint,
              Deadline deadline) {
   try {
-    return net::reach(endpoint, job.bind_address, {peer, job.rank, job.world}, job.token,
+    return net::reach(endpoint, job.bind_address, {peer, job.rank, job.world, job.encryption}, job.token,
                       net::Refused::kGiveUp, deadline, fmt::format("rank {} at {}", peer, endpoint.text()));
   } catch (const Error& e) {
     throw PeerError(peer, e.what());
@@ -75,6 +76,20 @@ void connect_all(const rendezvous::JobEnvironment& job, net::HandshakeListener& 
   if (failure) std::rethrow_exception(failure);
 }
 
+void encrypt(const rendezvous::JobEnvironment& job, std::vector<Peer>& peers, Deadline deadline) {
+  std::vector<net::Handshaking> handshakes;
+  for (int rank = 0; rank < job.world; ++rank) {
+    Peer& peer = peers[rank];
+    if (!peer.socket || !net::encrypts(job.encryption, peer.socket)) continue;
+    const auto side = rank < job.rank ? net::Side::kDialled : net::Side::kListened;
+    const net::Introduction who{std::min(rank, job.rank), std::max(rank, job.rank), job.world};
+    auto channel = std::make_unique<net::TlsChannel>(peer.socket, side, who, job.token);
+    handshakes.push_back({channel.get(), &peer.socket, rank});
+    peer.channel = std::move(channel);
+  }
+  net::shake_hands(std::move(handshakes), deadline);
+}
+
 }  // namespace
 
 std::vector<Peer> connect_mesh(const rendezvous::JobEnvironment& job, Deadline deadline) {
@@ -84,7 +99,8 @@ std::vector<Peer> connect_mesh(const rendezvous::JobEnvironment& job, Deadline d
     fail("rank {} may open {} files and needs {} for a world of {} ranks: raise the limit (ulimit -n)",
          job.rank, files, peers.size() + kFilesBesideSockets, job.world);
   }
-  net::HandshakeListener handshakes(net::listen_on({job.bind_address, 0}), job.rank, job.world, job.token);
+  net::HandshakeListener handshakes(net::listen_on({job.bind_address, 0}), job.rank, job.world, job.token,
+                                    job.encryption);
   const auto endpoints =
       rendezvous::meet(job, {job.bind_address, net::local_endpoint(handshakes.listener()).port}, deadline);
   for (int rank = 0; rank < job.world; ++rank) peers[rank].endpoint = endpoints[rank];
@@ -92,6 +108,7 @@ std::vector<Peer> connect_mesh(const rendezvous::JobEnvironment& job, Deadline d
   for (const Peer& peer : peers) {
     if (peer.socket) net::tune_for_messages(peer.socket);
   }
+  encrypt(job, peers, deadline);
   return peers;
 }
 

@@ -1,8 +1,10 @@
 // One authenticated connection between every two ranks.
 #pragma once
 
+#include <memory>
 #include <vector>
 
+#include "entrain/net/channel.h"
 #include "entrain/net/socket.h"
 #include "entrain/rendezvous/job_environment.h"
 
@@ -11,6 +13,7 @@ namespace entrain::transport {
 struct Peer {
   net::Fd socket;  // empty for the rank itself
   net::Endpoint endpoint;
+  std::unique_ptr<net::Channel> channel;  // over the socket; empty: the socket itself
 };
 
 // Listens on job.bind_address, meets the other ranks at the rendezvous, connects to all lower ranks

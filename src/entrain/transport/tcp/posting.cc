@@ -26,6 +26,8 @@ TcpRank::TcpRank(int rank, std::vector<Peer> peers, double shape_gbit, double ti
   for (size_t i = 0; i < peers.size(); ++i) {
     auto c = std::make_unique<Connection>(*this, static_cast<int>(i));
     c->socket = std::move(peers[i].socket);
+    c->channel = std::move(peers[i].channel);
+    if (!c->channel) c->channel = std::make_unique<net::PlainChannel>(c->socket);
     c->name = fmt::format("rank {} ({})", i, peers[i].endpoint.text());
     if (c->socket) {
       c->events = EPOLLIN;

@@ -49,9 +49,10 @@ class TcpRank final : public ThreadedRank {
 
     TcpRank& owner;
     int peer;
-    net::Fd socket;       // empty: over
-    std::string name;     // "rank 2 (10.0.0.3:4411)"
-    uint32_t events = 0;  // asked of epoll
+    net::Fd socket;                         // empty: over
+    std::unique_ptr<net::Channel> channel;  // over the socket
+    std::string name;                       // "rank 2 (10.0.0.3:4411)"
+    uint32_t events = 0;                    // asked of epoll
 
     FrameReader reader;
     FrameHeader header;                  // of the frame being read
@@ -82,6 +83,7 @@ class TcpRank final : public ThreadedRank {
   void update_events(Connection& c);
   FrameReader::Outcome read_once(Connection& c);
   void read(Connection& c);
+  void read_held();
   std::vector<Bytes> on_header(Connection& c, const FrameHeader& header);
   void on_frame(Connection& c);
   void refill(Connection& c);
@@ -125,7 +127,8 @@ class TcpRank final : public ThreadedRank {
   std::vector<std::unique_ptr<Connection>> connections_;  // by rank; the vector itself never changes
   Shaper ingress_, egress_;
   bool reading_paused_ = false;
-  const double patience_s_;  // with a silent peer
+  bool holds_received_ = true;  // a channel holds what epoll knows nothing of
+  const double patience_s_;     // with a silent peer
   Clock::time_point next_tick_ = Clock::now() + std::chrono::seconds(1);
   size_t turn_ = 0;  // who is served first when the shaper allows more
 };

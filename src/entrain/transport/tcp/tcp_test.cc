@@ -31,8 +31,8 @@ struct HalfWorld {
       const net::Fd listener = net::listen_on({"127.0.0.1", 0});
       std::string error;
       const net::Endpoint endpoint = net::local_endpoint(listener);
-      a[to_b] = {net::connect_to(endpoint, "127.0.0.1", soon(), error), endpoint};
-      b[to_a] = {net::accept_one(listener), endpoint};
+      a[to_b] = {net::connect_to(endpoint, "127.0.0.1", soon(), error), endpoint, nullptr};
+      b[to_a] = {net::accept_one(listener), endpoint, nullptr};
       net::tune_for_messages(a[to_b].socket);
       net::tune_for_messages(b[to_a].socket);
     };
