@@ -21,11 +21,8 @@ int run_on_ranks(const std::string& cluster, double timeout_s, const RemoteOptio
 bool checks_input(const std::string& cluster);
 bool checks_output(const std::string& cluster);
 
-// In a rank: from now on Ctrl-C and SIGTERM ask for an orderly end (job::request_stop).
-void end_on_signals();
-int caught_signal();  // the last one since; 0: none
-
-// The exit code after the orderly end that `signal` asked for; 0: none did. A rank leaves it to its launcher.
-int code_after(int signal);
+// In a rank: from now on SIGINT (Ctrl-C), SIGTERM and SIGHUP (unless ignored, as by nohup) ask for an orderly
+// end of the job: Context::stop. Every rank calls it. Rank 0, the last to end, then exits with 128 + signal.
+void end_on_signals(job::Context& context);
 
 }  // namespace entrain::app

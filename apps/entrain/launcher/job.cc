@@ -1,11 +1,14 @@
 #include "launcher/job.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <random>
 
 #include "entrain/base/error.h"
+#include "entrain/base/log.h"
 #include "entrain/base/process.h"
 #include "entrain/base/sha256.h"
 #include "entrain/net/socket.h"
@@ -87,6 +90,10 @@ std::vector<std::string> environment_of(int rank, const cluster::Cluster& cluste
 }
 
 // The ranks of a job, and what they write.
+// What programs are told to end by. Rank 0 of a job that a signal at any rank has ended in order exits with
+// it.
+bool is_end_signal(int code) { return code == 128 + SIGHUP || code == 128 + SIGINT || code == 128 + SIGTERM; }
+
 class Ranks {
  public:
   Ranks(const cluster::Cluster& cluster, const std::vector<std::string>& argv, const Site& site,
@@ -149,6 +156,10 @@ class Ranks {
     const bool told_by_itself = code < 128 && relay_.told(rank);
     const bool told_as_lost = options_.essential_rank >= 0 && rank != options_.essential_rank;
     if (ssh_said) {
+    if (rank == 0 && is_end_signal(code)) {
+      relay_.note(fmt::format("rank 0 ended after signal {} ({})", code - 128, strsignal(code - 128)));
+      return;
+    }
       relay_.fail(rank, explain_ssh(cluster_.hosts[cluster_.host_of(rank)].address, ssh, *ssh_said));
     } else if (!told_by_itself && !told_as_lost) {
       relay_.fail(rank, describe(rank, code));
@@ -180,6 +191,7 @@ int run_job(const cluster::Cluster& cluster, const std::vector<std::string>& arg
 
   Supervision supervision;
   supervision.grace_s = options.grace_s;
+  if (end.first_failed == 0 && is_end_signal(end.codes[0])) return end.codes[0];
   supervision.on_failure = [&](int rank, int code) { meeting.abort(ranks.describe(rank, code)); };
   supervision.essential = options.essential_rank;
   supervision.on_loss = [&](int rank, int code) {

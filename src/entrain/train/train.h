@@ -9,7 +9,6 @@
 
 #include "entrain/graph/graph.h"
 #include "entrain/job/context.h"
-#include "entrain/job/step_control.h"  // request_stop
 #include "entrain/optim/finite.h"
 #include "entrain/pipeline/plan/breakdown.h"
 #include "entrain/pipeline/plan/pipeline.h"
@@ -98,7 +97,7 @@ struct TrainReport {
   std::vector<int> balance;  // layers per cell
   int devices = 0;           // that compute at the same time: ranks, or threads of each rank
   int micro_batches = 0;     // per update; threads: per rank
-  bool interrupted = false;  // ended early by Ctrl-C, after a checkpoint
+  bool interrupted = false;  // ended early, after a checkpoint: a rank was told to (Context::stop)
 };
 
 // Collective: every rank of the job calls it (servers too). The report is filled on rank 0.
