@@ -85,7 +85,7 @@ void end_on_signals(job::Context& context) {
 }
 
 int run_on_ranks(const std::string& cluster, double timeout_s, const RemoteOptions& remote,
-                 const std::function<int(job::Context&)>& work, int essential_rank) {
+                 const std::function<int(job::Context&)>& work, int essential_rank, int restarts) {
   const rendezvous::LaunchEnvironment launch = rendezvous::launch_environment(transport::mpi_available);
   if (!launch.is_rank()) {
     const cluster::Cluster parsed = cluster::parse(cluster.empty() ? "local:1" : cluster);
@@ -94,6 +94,7 @@ int run_on_ranks(const std::string& cluster, double timeout_s, const RemoteOptio
       JobOptions options;
       options.timeout_s = timeout_s;
       options.essential_rank = essential_rank;
+      options.restarts = restarts;
       options.remote = remote;
       ::setenv(kStarted, "1", 1);
       std::string self = "/proc/self/exe";

@@ -49,6 +49,7 @@ struct Command {
   bool steps_given = false, strategy_given = false;
   int64_t global_batch = 0;  // examples per update, once the cluster is known
   std::vector<std::string> switches, reshapes;
+  int restarts = 0;  // when a rank is lost
   RemoteOptions remote;
 };
 
@@ -242,6 +243,10 @@ void check_results(const Command& command) {
   if (!train.save_model.empty() && !models::is_script(train.model)) {
     bad_input("--save-model: {} came from no .pt file; allowed: --save", train.model);
   }
+  if (command.restarts > 0 && (train.checkpoint_every == 0 || train.out.empty())) {
+    bad_input("--restarts {}: the job goes on from its newest checkpoint; give --out and --checkpoint-every",
+              command.restarts);
+  }
   if (train.checkpoint_every > 0 && train.out.empty()) {
     bad_input("--checkpoint-every {}: give the folder for checkpoints with --out", train.checkpoint_every);
   }
@@ -330,6 +335,14 @@ void check(Command& command) {
     make_folders(command.train.out);
 }
 
+// In a job that was started again: what --out holds by now is its own.
+void resume_restarted(train::TrainOptions& train) {
+  const auto folder = train.optimizer.apart() ? train.out / "worker-0" : train.out;
+  if (!checkpoint::Checkpoints(folder).newest_step()) return;  // it was lost before the first
+  train.resume = train.out;
+  train.init.clear();
+}
+
 std::unique_ptr<trials::OnlineTuner> make_online_tuner(const train::TrainOptions& train,
                                                        const cluster::Cluster& cluster) {
   const int64_t batch_size = train::examples_per_update(train, cluster.workers()) / cluster.workers();
@@ -410,6 +423,7 @@ int run(Command& command) {
   check_cells(command);
   check_epochs(command.epochs, command.train);
   if (command.train.seconds > 0 && !command.steps_given) command.train.steps = train::kUnlimited;
+  if (command.restarts > 0 && is_restarted()) resume_restarted(command.train);
   // Before any rank trains: by the process that starts them, or under another launcher by each of them.
   if (checks_input(command.cluster)) check(command);
   for (const auto& text : command.switches) command.train.switches.push_back(strategy_switch(text));
@@ -440,7 +454,7 @@ int run(Command& command) {
         print_report(json, command);
         return 0;
       },
-      essential_rank(command));
+      essential_rank(command), command.restarts);
 }
 
 }  // namespace

@@ -17,7 +17,10 @@ struct JobOptions {
   double timeout_s = 120;   // deadline of one operation of the ranks (ENTRAIN_TIMEOUT)
   double grace_s = 3;       // after a failure: how long the other ranks may take to end
   bool own_program = true;  // false: any program, which user-space shaping does not reach
-  RemoteOptions remote;     // for clusters of real hosts
+  // A job that ends because a rank is lost (killed, cut off, silent) is started again, up to so many times,
+  // with ENTRAIN_RESTART=1, 2, ...: the ranks are to go on from where they saved.
+  int restarts = 0;
+  RemoteOptions remote;  // for clusters of real hosts
 };
 
 // Runs `argv` once per rank, with what the rank must know in ENTRAIN_*, and in RANK, WORLD_SIZE, LOCAL_RANK,
