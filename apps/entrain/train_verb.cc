@@ -519,6 +519,14 @@ void add_train(CLI::App& app, Action& action) {
   verb->add_option(
       "--resume", c->train.resume,
       "Go on from the newest checkpoint in this folder, and save there unless --out says otherwise");
+  verb->add_option("--restarts", c->restarts,
+                   "Times that the job is started again from its newest checkpoint when a rank is lost")
+      ->check(not_negative())
+      ->capture_default_str();
+  verb->add_option("--compare-every", c->train.compare_every,
+                   "Steps between comparisons of the parameters that several ranks hold; 0: never")
+      ->check(not_negative())
+      ->capture_default_str();
   verb->add_option("--init", c->train.init, "State dict to start from (safetensors)");
   verb->add_option("--save", c->train.save, "Write the trained state dict there (safetensors)");
   verb->add_option("--save-model", c->train.save_model,

@@ -43,7 +43,10 @@ struct TrainOptions {
   NonFinite on_nonfinite = NonFinite::kStop;
   bool overlap_forward = true;  // TorchScript models: never, for their operations may run on other threads
   bool progress = true;
-  std::filesystem::path out;         // metrics.jsonl and checkpoints; empty: none are written
+  std::filesystem::path out;  // metrics.jsonl and checkpoints; empty: none are written
+  // Steps between comparisons of what several ranks hold (parallel/compared_state.h); 0: never. Workers that
+  // train apart hold nothing alike.
+  int64_t compare_every = 100;
   int64_t checkpoint_every = 0;      // steps; 0: only at the end, when there is `out`
   std::filesystem::path resume;      // a former `out`
   std::filesystem::path init;        // state dict to start from (safetensors, see state_dict.h)
