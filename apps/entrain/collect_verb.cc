@@ -90,7 +90,7 @@ void collect(const Command& command, const job::Context& context, trials::Standi
     if (trial.ok() && (best == 0 || trial.step_s() < best)) best = trial.step_s();
   }
   trials::StandingRunner runner(job, command.measure, best);
-  while (static_cast<int>(domain.trials.size()) < wanted && caught_signal() == 0) {
+  while (static_cast<int>(domain.trials.size()) < wanted && context.stop_signal() == 0) {
     if (command.minutes > 0 && seconds_since(start) > command.minutes * 60) break;
     dataset::Trial trial = run_trial(runner, collection.next());
     trial.number = static_cast<int>(domain.trials.size());
@@ -108,14 +108,14 @@ int run(Command& command) {
   command.job.batch_size = command.batch.per_rank(command.job.batch_size, command.cluster);
   trials::check_compute(command.job.compute);
   return run_on_ranks(command.cluster, command.timeout_s, command.remote, [&](job::Context& context) {
-    end_on_signals();
+    end_on_signals(context);
     trials::StandingJob job(context, command.job);
     if (context.rank() == 0) {
       collect(command, context, job);
     } else {
       job.follow();
     }
-    return code_after(caught_signal());
+    return 0;
   });
 }
 

@@ -49,6 +49,12 @@ void add_launch(CLI::App& app, Action& action) {
                    "local:4, lab:4x1gbit, lab:1x10gbit+3x1gbit, ..., or a cluster.yml or hostfile: over ssh");
   verb->add_option("--timeout", options->job.timeout_s, "Seconds that one operation of a rank may take")
       ->check(positive());
+  verb->add_option(
+          "--restarts", options->job.restarts,
+          "Times that the program is started again when a rank is lost; it finds ENTRAIN_RESTART=1, 2, "
+          "... and resumes by itself")
+      ->check(not_negative())
+      ->capture_default_str();
   add_host_options(*verb, options->job.remote);
   verb->add_option("command", options->command, "The command, after --");
   verb->footer(

@@ -8,7 +8,7 @@
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
 #include "entrain/base/log.h"
-#include "entrain/job/step_control.h"
+#include "entrain/job/stop_request.h"
 #include "entrain/rendezvous/launch_environment.h"
 #include "entrain/transport/mpi/mpi_transport.h"
 #include "launcher/capacity.h"
@@ -74,23 +74,18 @@ bool checks_output(const std::string& cluster) {
   return starter() == Starter::kOther;
 }
 
-void end_on_signals() {
-  for (const int signal : {SIGINT, SIGTERM}) {
-    std::signal(signal, [](int caught) {
-      last_signal = caught;
-      job::request_stop();
-    });
+bool is_restarted() { return std::getenv("ENTRAIN_RESTART") != nullptr; }
+
+void end_on_signals(job::Context& context) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    if (std::signal(signal, [](int caught) { last_signal = caught; }) == SIG_IGN)
+      std::signal(signal, SIG_IGN);
   }
-}
-
-int caught_signal() { return last_signal; }
-
-int code_after(int signal) {
-  return signal == 0 || rendezvous::launch_environment(transport::mpi_available).is_rank() ? 0 : 128 + signal;
+  context.stop = std::make_shared<job::StopRequest>(context, [] { return static_cast<int>(last_signal); });
 }
 
 int run_on_ranks(const std::string& cluster, double timeout_s, const RemoteOptions& remote,
-                 const std::function<int(job::Context&)>& work, int essential_rank) {
+                 const std::function<int(job::Context&)>& work, int essential_rank, int restarts) {
   const rendezvous::LaunchEnvironment launch = rendezvous::launch_environment(transport::mpi_available);
   if (!launch.is_rank()) {
     const cluster::Cluster parsed = cluster::parse(cluster.empty() ? "local:1" : cluster);
@@ -99,6 +94,7 @@ int run_on_ranks(const std::string& cluster, double timeout_s, const RemoteOptio
       JobOptions options;
       options.timeout_s = timeout_s;
       options.essential_rank = essential_rank;
+      options.restarts = restarts;
       options.remote = remote;
       ::setenv(kStarted, "1", 1);
       std::string self = "/proc/self/exe";
@@ -110,7 +106,9 @@ int run_on_ranks(const std::string& cluster, double timeout_s, const RemoteOptio
   job::Context context = job::init(cluster);
   if (!launch.timeout_given) context.job.timeout_s = timeout_s;
   try {
-    return work(context);
+    const int code = work(context);
+    const int signal = context.stop_signal();
+    return code == 0 && context.rank() == 0 && signal != 0 ? 128 + signal : code;
   } catch (const std::exception& e) {
     context.transport->close(e.what());  // the others learn why
     throw;

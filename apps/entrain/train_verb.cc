@@ -49,6 +49,7 @@ struct Command {
   bool steps_given = false, strategy_given = false;
   int64_t global_batch = 0;  // examples per update, once the cluster is known
   std::vector<std::string> switches, reshapes;
+  int restarts = 0;  // when a rank is lost
   RemoteOptions remote;
 };
 
@@ -234,12 +235,17 @@ void check_writable(const char* flag, const std::filesystem::path& path) {
   }
 }
 
-void check_results(const train::TrainOptions& train) {
+void check_results(const Command& command) {
+  const train::TrainOptions& train = command.train;
   if (!train.init.empty() && !train.resume.empty()) {
     bad_input("--init and --resume: a checkpoint has parameters of its own; allowed: one of them");
   }
   if (!train.save_model.empty() && !models::is_script(train.model)) {
     bad_input("--save-model: {} came from no .pt file; allowed: --save", train.model);
+  }
+  if (command.restarts > 0 && (train.checkpoint_every == 0 || train.out.empty())) {
+    bad_input("--restarts {}: the job goes on from its newest checkpoint; give --out and --checkpoint-every",
+              command.restarts);
   }
   if (train.checkpoint_every > 0 && train.out.empty()) {
     bad_input("--checkpoint-every {}: give the folder for checkpoints with --out", train.checkpoint_every);
@@ -310,7 +316,7 @@ void check_shapes(const train::TrainOptions& train, const std::string& cluster_t
 
 // What is wrong is reported before anything is started where that is possible, and once.
 void check(Command& command) {
-  check_results(command.train);
+  check_results(command);
   if (checks_output(command.cluster)) check_output(command.train);
   models::make_blueprint(command.train.model);  // throws, naming the allowed ones
   check_strategy(command.train.strategy, command.train.model);
@@ -327,6 +333,14 @@ void check(Command& command) {
   }
   if (!command.train.out.empty() && command.train.out != command.train.resume)
     make_folders(command.train.out);
+}
+
+// In a job that was started again: what --out holds by now is its own.
+void resume_restarted(train::TrainOptions& train) {
+  const auto folder = train.optimizer.apart() ? train.out / "worker-0" : train.out;
+  if (!checkpoint::Checkpoints(folder).newest_step()) return;  // it was lost before the first
+  train.resume = train.out;
+  train.init.clear();
 }
 
 std::unique_ptr<trials::OnlineTuner> make_online_tuner(const train::TrainOptions& train,
@@ -409,13 +423,14 @@ int run(Command& command) {
   check_cells(command);
   check_epochs(command.epochs, command.train);
   if (command.train.seconds > 0 && !command.steps_given) command.train.steps = train::kUnlimited;
+  if (command.restarts > 0 && is_restarted()) resume_restarted(command.train);
   // Before any rank trains: by the process that starts them, or under another launcher by each of them.
   if (checks_input(command.cluster)) check(command);
   for (const auto& text : command.switches) command.train.switches.push_back(strategy_switch(text));
   return run_on_ranks(
       command.cluster, command.timeout_s, command.remote,
       [&](job::Context& context) {
-        end_on_signals();
+        end_on_signals(context);
         if (command.epochs > 0 && context.trains()) {
           command.train.steps = steps_of_epochs(command.epochs, context, command.train);
         }
@@ -437,9 +452,9 @@ int run(Command& command) {
         auto json = to_json(report, command);
         if (advisor) json["auto"] = advisor->summary();
         print_report(json, command);
-        return code_after(caught_signal());
+        return 0;
       },
-      essential_rank(command));
+      essential_rank(command), command.restarts);
 }
 
 }  // namespace
@@ -504,6 +519,14 @@ void add_train(CLI::App& app, Action& action) {
   verb->add_option(
       "--resume", c->train.resume,
       "Go on from the newest checkpoint in this folder, and save there unless --out says otherwise");
+  verb->add_option("--restarts", c->restarts,
+                   "Times that the job is started again from its newest checkpoint when a rank is lost")
+      ->check(not_negative())
+      ->capture_default_str();
+  verb->add_option("--compare-every", c->train.compare_every,
+                   "Steps between comparisons of the parameters that several ranks hold; 0: never")
+      ->check(not_negative())
+      ->capture_default_str();
   verb->add_option("--init", c->train.init, "State dict to start from (safetensors)");
   verb->add_option("--save", c->train.save, "Write the trained state dict there (safetensors)");
   verb->add_option("--save-model", c->train.save_model,

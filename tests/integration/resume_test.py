@@ -1,6 +1,7 @@
 """Checkpoints: a killed job goes on from its newest one, bit for bit."""
 import array
 import contextlib
+import json
 import os
 import pathlib
 import shutil
@@ -120,6 +121,59 @@ class Resume(unittest.TestCase):
         self.assertGreater(step, 0)
         lines = (out / "metrics.jsonl").read_text().splitlines()
         self.assertGreaterEqual(len(lines), step)
+
+    def start_and_wait(self, out, *extra, steps=1000000):
+        """A job that has made steps, and the processes of its ranks."""
+        job = start(*self.train(out, steps, *extra))
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not (out / "metrics.jsonl").exists():
+            time.sleep(0.1)
+        return job, ranks_of(job.pid)
+
+    def test_a_signal_to_any_rank_ends_the_job_with_a_checkpoint(self):
+        for rank, number, other in ((1, signal.SIGTERM, ()), (0, signal.SIGHUP, ()), (1, signal.SIGINT, ("--micro-batches", 2))):
+            out = self.folder / f"rank-{rank}-{number}"
+            job, ranks = self.start_and_wait(out, *other)
+            os.kill(ranks[rank], number)
+            printed, errors = job.communicate(timeout=60)
+            self.assertEqual(job.returncode, 128 + number, errors)
+            self.assertTrue(json.loads(printed)["interrupted"])
+            self.assertGreater(self.parameters(out)[1], 0)
+            self.assertIn(f"rank 0 ended after signal {int(number)}", errors)
+            if rank != 0:
+                self.assertIn(f"rank {rank} was told to end by signal {int(number)}", errors)
+
+    def test_a_signal_to_one_rank_without_a_launcher(self):
+        out = self.folder / "hangup"
+        job = start("train", "--model", "cnn7-small", "--steps", 1000000, "--out", out)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not (out / "metrics.jsonl").exists():
+            time.sleep(0.1)
+        job.send_signal(signal.SIGHUP)
+        _, errors = job.communicate(timeout=40)
+        self.assertEqual(job.returncode, 128 + signal.SIGHUP, errors)
+        self.assertGreater(self.parameters(out)[1], 0)
+
+    def test_a_lost_rank_restarts_the_job_from_its_newest_checkpoint(self):
+        steps = 400
+        undisturbed, disturbed = self.folder / "undisturbed", self.folder / "disturbed"
+        result(run(*self.train(undisturbed, steps)))
+        job, _ = self.start_and_wait(disturbed, "--restarts", 2, "--checkpoint-every", 10, steps=steps)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not list(disturbed.glob("checkpoint-*.safetensors")):
+            time.sleep(0.02)
+        os.kill(ranks_of(job.pid)[1], signal.SIGKILL)
+        printed, errors = job.communicate(timeout=100)
+        self.assertEqual(job.returncode, 0, errors)
+        self.assertIn("rank 1 on 127.0.0.1 was killed by signal 9 (Killed): the job is started again", errors)
+        self.assertIn("restart 1 of 2", errors)
+        self.assertGreaterEqual(json.loads(printed)["first_step"], 10)
+        self.assertEqual(self.parameters(disturbed), self.parameters(undisturbed))
+
+    def test_restarts_need_checkpoints(self):
+        done = run(*self.train(self.folder / "none", 5, "--restarts", 1))
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("--checkpoint-every", done.stderr)
 
     def test_interrupt_of_one_process(self):
         out = self.folder / "alone"

@@ -1,12 +1,15 @@
 #include "launcher/job.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <random>
 
 #include "entrain/base/error.h"
+#include "entrain/base/log.h"
 #include "entrain/base/process.h"
 #include "entrain/base/sha256.h"
 #include "entrain/net/socket.h"
@@ -66,7 +69,7 @@ Meeting make_meeting(const cluster::Cluster& cluster, const Site& site, int port
 int ranks_on(const cluster::Cluster& cluster, int host) { return std::max(1, cluster.hosts[host].workers); }
 
 std::vector<std::string> environment_of(int rank, const cluster::Cluster& cluster, const Site& site,
-                                        const Meeting& meeting, const JobOptions& options) {
+                                        const Meeting& meeting, const JobOptions& options, int restart) {
   const int host = cluster.host_of(rank);
   rendezvous::JobEnvironment job;
   job.rank = rank;
@@ -83,6 +86,7 @@ std::vector<std::string> environment_of(int rank, const cluster::Cluster& cluste
     job.encryption = net::Encryption::kNever;
   auto environment = rendezvous::to_environment(job);
   environment.push_back("ENTRAIN_CLUSTER=" + cluster.name);
+  if (restart > 0) environment.push_back(fmt::format("ENTRAIN_RESTART={}", restart));
   environment.push_back(fmt::format("RANK={}", rank));
   environment.push_back(fmt::format("WORLD_SIZE={}", job.world));
   environment.push_back(fmt::format("LOCAL_RANK={}", rank - cluster.first_rank(host)));
@@ -91,17 +95,21 @@ std::vector<std::string> environment_of(int rank, const cluster::Cluster& cluste
   return environment;
 }
 
+// What programs are told to end by. Rank 0 of a job that a signal at any rank has ended in order exits with
+// it.
+bool is_end_signal(int code) { return code == 128 + SIGHUP || code == 128 + SIGINT || code == 128 + SIGTERM; }
+
 // The ranks of a job, and what they write.
 class Ranks {
  public:
   Ranks(const cluster::Cluster& cluster, const std::vector<std::string>& argv, const Site& site,
-        const Meeting& meeting, const JobOptions& options)
+        const Meeting& meeting, const JobOptions& options, int restart)
       : cluster_(cluster), options_(options), relay_(transcript_ranks(cluster, site)) {
     std::vector<ProcessOptions> plans;  // all, before the first is started: nothing is then wrong with any
     for (int rank = 0; rank < cluster.world(); ++rank) {
       ProcessOptions process;
       process.argv = argv;
-      process.environment = environment_of(rank, cluster, site, meeting, options);
+      process.environment = environment_of(rank, cluster, site, meeting, options, restart);
       site.place(cluster.host_of(rank), process);
       relay_.attach(rank, process);
       plans.push_back(std::move(process));
@@ -132,6 +140,8 @@ class Ranks {
                        describe_exit(code));
   }
   void note(const std::string& text) { relay_.note(text); }
+  // How the first rank was lost that the job cannot do without; nothing: none was.
+  const std::optional<std::string>& lost() const { return lost_; }
 
  private:
   static std::vector<Transcript::Rank> transcript_ranks(const cluster::Cluster& cluster, const Site& site) {
@@ -149,7 +159,12 @@ class Ranks {
     // A rank that was killed here had no time to say why, and the others are about to say that it is gone.
     const bool killed = code > 128 && ssh.empty();
     if (!killed || told_to_end) relay_.finish(rank);
+    note_loss(rank, code, told_to_end);
     if (code == 0 || told_to_end) return;
+    if (rank == 0 && is_end_signal(code)) {
+      relay_.note(fmt::format("rank 0 ended after signal {} ({})", code - 128, strsignal(code - 128)));
+      return;
+    }
     const auto ssh_said = ssh.empty() ? std::nullopt : relay_.unreached(rank);
     const bool told_by_itself = code < 128 && relay_.told(rank);
     const bool told_as_lost = options_.essential_rank >= 0 && rank != options_.essential_rank;
@@ -160,8 +175,19 @@ class Ranks {
     }
   }
 
+  // A rank that is told to end and does not, although others have failed, is silent: they gave it up.
+  void note_loss(int rank, int code, bool told_to_end) {
+    const bool needed = options_.essential_rank < 0 || options_.essential_rank == rank;
+    if (lost_ || !needed || (rank == 0 && is_end_signal(code))) return;
+    const bool over_ssh = !commands_[rank].empty();
+    const bool cut_off = over_ssh && code == 255 && !relay_.unreached(rank);
+    const bool killed = code > 128 && !cut_off && !(over_ssh && code == 255);
+    if (told_to_end ? code == 128 + SIGKILL : killed || cut_off) lost_ = describe(rank, code);
+  }
+
   const cluster::Cluster& cluster_;
   const JobOptions& options_;
+  std::optional<std::string> lost_;
   Relay relay_;
   std::vector<std::vector<std::string>> commands_;  // of ssh; empty: the rank is here
   std::vector<std::unique_ptr<Process>> processes_;
@@ -170,19 +196,20 @@ class Ranks {
 int exit_code(const GroupEnd& end, int essential) {
   if (end.signal != 0) return 128 + end.signal;
   if (end.first_failed < 0) return 0;
+  if (end.first_failed == 0 && is_end_signal(end.codes[0])) return end.codes[0];
   if (essential >= 0) return end.codes[essential] == 2 ? 2 : 1;
   return std::find(end.codes.begin(), end.codes.end(), 2) != end.codes.end() ? 2 : 1;
 }
 
-}  // namespace
+struct JobEnd {
+  int code = 0;
+  std::optional<std::string> lost;  // how a rank was lost, and the job with it
+};
 
-int run_job(const cluster::Cluster& cluster, const std::vector<std::string>& argv,
-            const JobOptions& options) {
-  SignalCatcher signals;
-  const auto site = make_site(cluster, options.remote, options.own_program, argv.front());
-  const Meeting meeting = make_meeting(cluster, *site, options.remote.port);
-  Ranks ranks(cluster, argv, *site, meeting, options);
-
+JobEnd run_once(const cluster::Cluster& cluster, const std::vector<std::string>& argv, const Site& site,
+                const JobOptions& options, int restart, SignalCatcher& signals) {
+  const Meeting meeting = make_meeting(cluster, site, options.remote.port);
+  Ranks ranks(cluster, argv, site, meeting, options, restart);
   Supervision supervision;
   supervision.grace_s = options.grace_s;
   supervision.on_failure = [&](int rank, int code) { meeting.abort(ranks.describe(rank, code)); };
@@ -192,7 +219,23 @@ int run_job(const cluster::Cluster& cluster, const std::vector<std::string>& arg
     ranks.note(fmt::format("rank {} was lost ({}); the others go on", rank, how));
     meeting.abort(fmt::format("rank {} {}", rank, describe_exit(code)));  // whoever still waits for it
   };
-  return exit_code(ranks.supervise(signals, supervision), options.essential_rank);
+  const GroupEnd end = ranks.supervise(signals, supervision);
+  const int code = exit_code(end, options.essential_rank);
+  return {code, code == 1 ? ranks.lost() : std::nullopt};
+}
+
+}  // namespace
+
+int run_job(const cluster::Cluster& cluster, const std::vector<std::string>& argv,
+            const JobOptions& options) {
+  SignalCatcher signals;
+  const auto site = make_site(cluster, options.remote, options.own_program, argv.front());
+  for (int restart = 0;; ++restart) {
+    const JobEnd end = run_once(cluster, argv, *site, options, restart, signals);
+    if (!end.lost || restart == options.restarts) return end.code;
+    log_warn("{}: the job is started again from its newest checkpoint (restart {} of {})", *end.lost,
+             restart + 1, options.restarts);
+  }
 }
 
 }  // namespace entrain::app

@@ -17,16 +17,19 @@ struct JobOptions {
   double timeout_s = 120;   // deadline of one operation of the ranks (ENTRAIN_TIMEOUT)
   double grace_s = 3;       // after a failure: how long the other ranks may take to end
   bool own_program = true;  // false: any program, which user-space shaping does not reach
-  RemoteOptions remote;     // for clusters of real hosts
+  // A job that ends because a rank is lost (killed, cut off, silent) is started again, up to so many times,
+  // with ENTRAIN_RESTART=1, 2, ...: the ranks are to go on from where they saved.
+  int restarts = 0;
+  RemoteOptions remote;  // for clusters of real hosts
 };
 
 // Runs `argv` once per rank, with what the rank must know in ENTRAIN_*, and in RANK, WORLD_SIZE, LOCAL_RANK,
 // MASTER_ADDR, MASTER_PORT for PyTorch: `local:` on loopback, `lab:` inside the emulated hosts, on real hosts
 // over ssh (ranks of this host directly). Rank 0's stdout is ours, the others' goes to stderr; a failure that
 // several ranks tell is shown once. Returns the exit code: 0, or after a failure 2 when a rank (the essential
-// one, if any) exited with 2 (bad input), else 1; 128 + signal when we were told to end. No process of the
-// job is left when it returns, and none when we are killed. Call it before any effect: a lab may run the
-// program again from its start (see lab::Lab::create).
+// one, if any) exited with 2 (bad input), else 1; 128 + signal when we, or rank 0, were told to end. No
+// process of the job is left when it returns, and none when we are killed. Call it before any effect: a lab
+// may run the program again from its start (see lab::Lab::create).
 //
 // The ranks meet at rank 0's host: at a server of this process when that is this host, at a port that the
 // system chooses; else rank 0 serves (ENTRAIN_SERVE), at a port drawn at random below those that systems hand

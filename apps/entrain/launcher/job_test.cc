@@ -104,6 +104,39 @@ TEST_F(Job, WithOneEssentialRankTheOthersMayBeLost) {
   EXPECT_TRUE(all_gone(4));
 }
 
+TEST_F(Job, AJobThatLosesARankIsStartedAgain) {
+  const auto cluster = cluster::parse("local:2");
+  const auto argv = ranks_do(
+      "echo \"$ENTRAIN_RESTART\" >> r$RANK; test $RANK = 1 && test \"$ENTRAIN_RESTART\" != 2 && kill -9 $$; "
+      "while [ $RANK = 0 ] && [ ! -f r1 ] || [ $(wc -l < r1) -lt 3 ]; do sleep 0.02; done; "
+      "test $RANK = 0 && kill $$; sleep 100");
+  options_.restarts = 1;
+  EXPECT_EQ(run_job(cluster, argv, options_), 1);
+  EXPECT_EQ(wrote("r1"), "\n1");
+  fs::remove(folder_ / "r1");
+  options_.restarts = 5;
+  EXPECT_EQ(run_job(cluster, argv, options_), 128 + SIGTERM)
+      << "rank 0 was told to end: no reason to restart";
+  EXPECT_EQ(wrote("r1"), "\n1\n2");
+  EXPECT_TRUE(all_gone(2));
+}
+
+TEST_F(Job, ARankThatIsSilentForGoodIsLostWhenTheOthersGiveItUp) {
+  options_.restarts = 1;
+  const auto argv = ranks_do(
+      "echo \"$ENTRAIN_RESTART\" >> r$RANK; test -n \"$ENTRAIN_RESTART\" && exit 0; "
+      "test $RANK = 1 && kill -STOP $$; exit 1");
+  EXPECT_EQ(run_job(cluster::parse("local:2"), argv, options_), 0);
+  EXPECT_EQ(wrote("r1"), "\n1");
+}
+
+TEST_F(Job, ARankThatFailsByItselfIsNoReasonToStartAgain) {
+  options_.restarts = 5;
+  EXPECT_EQ(run_job(cluster::parse("local:2"), ranks_do("echo >> r$RANK; exit $((RANK + 1))"), options_), 2);
+  EXPECT_EQ(run_job(cluster::parse("local:2"), ranks_do("echo >> r$RANK; exit 3"), options_), 1);
+  EXPECT_EQ(read_file(folder_ / "r0"), "\n\n");
+}
+
 TEST_F(Job, AnEssentialRankThatFailsEndsTheOthers) {
   options_.essential_rank = 0;
   const auto cluster = cluster::parse("local:3");

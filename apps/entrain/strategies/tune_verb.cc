@@ -83,8 +83,8 @@ std::string note(const tuner::TuneProgress& p) {
 int cores() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
 
 // `shapes`: null, to search only how variables are synchronized.
-tuner::TuneResult search(const Command& command, const dataset::Domain& domain, trials::StandingJob& job,
-                         tuner::ShapeSource* shapes) {
+tuner::TuneResult search(const Command& command, const job::Context& context, const dataset::Domain& domain,
+                         trials::StandingJob& job, tuner::ShapeSource* shapes) {
   dataset::TrialLog log(command.log());
   log.begin(domain);
   trials::StandingRunner standing(job, command.measure);
@@ -104,7 +104,7 @@ tuner::TuneResult search(const Command& command, const dataset::Domain& domain, 
   tuner::TuneOptions options = command.tune;
   options.reference = kReference;
   options.shapes = shapes;
-  options.stop = [] { return caught_signal() != 0; };
+  options.stop = [&] { return context.stop_signal() != 0; };
   return tuner::tune(domain, runner, log, guide, options, [&](const tuner::TuneProgress& p) {
     if (!bar) bar = std::make_unique<Progress>("trial", p.total);
     bar->update(p.done, note(p));
@@ -124,14 +124,14 @@ void run_rank_0(const Command& command, job::Context& context) {
                command.job.model);
     }
   }
-  const tuner::TuneResult result = search(command, domain, job, shapes.get());
+  const tuner::TuneResult result = search(command, context, domain, job, shapes.get());
   strategy::save_tuned(result.best,
                        strategy::tuned_for(command.job.model, command.job.batch_size, context.cluster),
                        command.out / "best.json");
   domain.trials = dataset::load(command.log()).find(domain.name)->trials;
   const auto json = tune_report(result, domain,
                                 {command.job.model, command.cluster, command.mode, command.job.batch_size,
-                                 command.iterations, command.out / "best.json", caught_signal() != 0,
+                                 command.iterations, command.out / "best.json", context.stop_signal() != 0,
                                  shapes != nullptr, tuner::shared_cores(domain, cores())});
   write_file_atomically(command.out / "result.json", json.dump(2) + "\n");
   if (command.json) {
@@ -143,13 +143,13 @@ void run_rank_0(const Command& command, job::Context& context) {
 
 int run_ranks(const Command& command) {
   return run_on_ranks(command.cluster, command.timeout_s, command.remote, [&](job::Context& context) {
-    end_on_signals();
+    end_on_signals(context);
     if (context.rank() == 0) {
       run_rank_0(command, context);
     } else {
       trials::StandingJob(context, command.job).follow();
     }
-    return code_after(caught_signal());
+    return 0;
   });
 }
 

@@ -13,6 +13,7 @@
 #include "entrain/base/sha256.h"
 #include "entrain/cluster/environment.h"
 #include "entrain/job/control.h"
+#include "entrain/job/stop_request.h"
 #include "entrain/net/socket.h"
 #include "entrain/rendezvous/launch_environment.h"
 #include "entrain/transport/control_tags.h"
@@ -97,6 +98,8 @@ void Context::check_trains() const {
   if (trains()) return;
   bad_input("rank {} only serves parameters in this cluster: call entrain::serve() there", rank());
 }
+
+int Context::stop_signal() const { return stop ? stop->signal() : 0; }
 
 // One that is unwinding has not finished its work: the transport tells.
 Context::~Context() {

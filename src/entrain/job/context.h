@@ -11,6 +11,8 @@
 
 namespace entrain::job {
 
+class StopRequest;
+
 struct Context {
   Context() = default;
   Context(Context&&) = default;
@@ -21,9 +23,10 @@ struct Context {
   cluster::Cluster cluster;
   std::unique_ptr<rendezvous::Server> rendezvous;  // in the rank that was told to serve it
   std::shared_ptr<transport::Transport> transport;
-  int handles = 0;           // made so far: each has an id, the same on all ranks
-  bool apart = false;        // a handle of train_apart() lives: there can be one
-  bool servers_wait = true;  // for orders of rank 0, where hosts only serve
+  std::shared_ptr<StopRequest> stop;  // none: nothing ends the job early (stop_request.h)
+  int handles = 0;                    // made so far: each has an id, the same on all ranks
+  bool apart = false;                 // a handle of train_apart() lives: there can be one
+  bool servers_wait = true;           // for orders of rank 0, where hosts only serve
 
   int rank() const { return job.rank; }
   int world() const { return job.world; }
@@ -31,6 +34,8 @@ struct Context {
   bool trains() const { return cluster.is_worker(job.rank); }
   void check_trains() const;  // throws InputError unless it trains
   int workers() const { return cluster.workers(); }
+  // The signal that has told this rank, at rank 0: any rank, to end; 0: none.
+  int stop_signal() const;
 };
 
 // Joins the job that `entrain launch`, torchrun, mpirun or srun describes in this process's environment

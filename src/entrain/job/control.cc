@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <functional>
 #include <future>
 #include <memory>
 
@@ -20,22 +21,46 @@ std::vector<int> receivers(const Context& context, To to) {
   return ranks;
 }
 
-transport::Tag tag_of(int stream) {
+std::string text_of(Order order) { return static_cast<char>(order.kind) + std::to_string(order.number); }
+
+// What `post` posts ends, or `peer`, which it needs, has been silent for the job's timeout and is given up.
+transport::Payload wait_while_alive(Context& context, int peer, std::string_view what,
+                                    const std::function<void(transport::Done)>& post) {
+  transport::Transport& transport = *context.transport;
+  const auto promise = std::make_shared<std::promise<transport::Result>>();
+  auto result = promise->get_future();
+  post([promise](transport::Result r) { promise->set_value(std::move(r)); });
+  while (result.wait_for(std::chrono::seconds(1)) != std::future_status::ready) {
+    if (transport.silence_s(peer) < context.job.timeout_s) continue;
+    transport.give_up(peer, fmt::format("rank {} has heard nothing of rank {} for {:.0f} s: {}",
+                                        context.rank(), peer, context.job.timeout_s, what));
+  }
+  transport::Result done = result.get();
+  if (done.error) std::rethrow_exception(done.error);
+  return std::move(done.payload);
+}
+
+void send_while_alive(Context& context, int peer, transport::Tag tag, const std::string& text, int priority,
+                      std::string_view what) {
+  wait_while_alive(context, peer, what, [&](transport::Done done) {
+    context.transport->post_send(peer, tag, {transport::as_bytes(text)}, {priority, Deadline::never(), what},
+                                 std::move(done));
+  });
+}
+
+}  // namespace
+
+transport::Tag tag_of_orders(int stream) {
   return stream == 0 ? transport::Tag{transport::tags::kOrder}
                      : transport::tags::kOrderStream + static_cast<transport::Tag>(stream);
 }
-
-std::string text_of(Order order) { return static_cast<char>(order.kind) + std::to_string(order.number); }
-
-}  // namespace
 
 void give_order(Context& context, To to, Order order) {
   if (context.rank() != 0) return;
   if (to == To::kServers) context.servers_wait = order.kind != Order::Kind::kEndServing;
   const std::string text = text_of(order);
   for (const int rank : receivers(context, to)) {
-    transport::send(*context.transport, rank, transport::tags::kOrder, transport::as_bytes(text),
-                    {-1, Deadline::never(), "order"});
+    send_while_alive(context, rank, transport::tags::kOrder, text, -1, "order");
   }
 }
 
@@ -43,13 +68,13 @@ void post_order(Context& context, To to, Order order, int stream) {
   if (context.rank() != 0) return;
   const auto text = std::make_shared<const std::string>(text_of(order));
   for (const int rank : receivers(context, to)) {
-    context.transport->post_send(rank, tag_of(stream), {transport::as_bytes(*text)}, {-1}, [text](auto) {});
+    context.transport->post_send(rank, tag_of_orders(stream), {transport::as_bytes(*text)}, {-1},
+                                 [text](auto) {});
   }
 }
 
 Order take_order(Context& context, int stream) {
-  const auto payload =
-      transport::recv(*context.transport, 0, tag_of(stream), {Deadline::never(), "the next order of rank 0"});
+  const auto payload = recv_while_alive(context, 0, tag_of_orders(stream), "the next order of rank 0");
   const std::string text(transport::as_text(payload.bytes()));
   if (text.size() < 2) fail("rank {}: an order of rank 0 is cut off", context.rank());
   return {static_cast<Order::Kind>(text[0]), std::stoll(text.substr(1))};
@@ -91,19 +116,9 @@ std::string tell_workers(Context& context, const std::string& text, transport::T
 }
 
 transport::Payload recv_while_alive(Context& context, int peer, transport::Tag tag, std::string_view what) {
-  transport::Transport& transport = *context.transport;
-  const auto promise = std::make_shared<std::promise<transport::Result>>();
-  auto result = promise->get_future();
-  transport.post_recv(peer, tag, {}, {Deadline::never(), what},
-                      [promise](transport::Result r) { promise->set_value(std::move(r)); });
-  while (result.wait_for(std::chrono::seconds(1)) != std::future_status::ready) {
-    if (transport.silence_s(peer) < context.job.timeout_s) continue;
-    transport.give_up(peer, fmt::format("rank {} has heard nothing of rank {} for {:.0f} s: {}",
-                                        context.rank(), peer, context.job.timeout_s, what));
-  }
-  transport::Result done = result.get();
-  if (done.error) std::rethrow_exception(done.error);
-  return std::move(done.payload);
+  return wait_while_alive(context, peer, what, [&](transport::Done done) {
+    context.transport->post_recv(peer, tag, {}, {Deadline::never(), what}, std::move(done));
+  });
 }
 
 // Rank 0 sends all of them on as one message: each text behind its size.
@@ -124,10 +139,10 @@ std::vector<std::string> exchange(Context& context, const std::string& own, tran
     }
     for (const int rank : workers) {
       if (rank == 0) continue;
-      transport::send(*context.transport, rank, tag, transport::as_bytes(all), {0, Deadline::never(), what});
+      send_while_alive(context, rank, tag, all, 0, what);
     }
   } else {
-    transport::send(*context.transport, 0, tag, transport::as_bytes(own), {0, Deadline::never(), what});
+    send_while_alive(context, 0, tag, own, 0, what);
     const auto payload = recv_while_alive(context, 0, tag, what);
     all = transport::as_text(payload.bytes());
   }
@@ -140,6 +155,10 @@ std::vector<std::string> exchange(Context& context, const std::string& own, tran
     at += sizeof(size) + size;
   }
   return texts;
+}
+
+void await_all(Context& context, std::string_view what) {
+  exchange(context, "", transport::tags::kAwaited, what);
 }
 
 }  // namespace entrain::job

@@ -37,14 +37,18 @@ struct Order {
   int64_t number = 0;  // a handle, or a count of steps
 };
 
+// Of the messages that carry the orders of a stream; see post_order().
+transport::Tag tag_of_orders(int stream);
+
 enum class To { kServers, kWorkers };
 
-// On rank 0: to all of them but itself; elsewhere nothing. Returns when the order is sent.
+// On rank 0: to all of them but itself; elsewhere nothing. Returns when the order is sent; a rank that does
+// not take it for the job's timeout is given up.
 void give_order(Context& context, To to, Order order);
 // The same, but does not wait, and lets nobody know of a failure: the next order does. `stream`: orders of
 // different streams pass each other.
 void post_order(Context& context, To to, Order order, int stream = 0);
-// The next order of rank 0, however long it takes: pings show whether it is alive. Throws PeerError.
+// The next order of rank 0: waits as recv_while_alive() does. Throws PeerError.
 Order take_order(Context& context, int stream = 0);
 
 // On rank 0: training is over, serve() returns on the ranks that only serve. Elsewhere, or said before:
@@ -67,5 +71,9 @@ transport::Payload recv_while_alive(Context& context, int peer, transport::Tag t
 // does.
 std::vector<std::string> exchange(Context& context, const std::string& own, transport::Tag tag,
                                   std::string_view what);
+
+// Collective over the workers, after what takes some of them longer than any operation of a step may (a test,
+// a file): returns when all are done with it. Waits as recv_while_alive() does.
+void await_all(Context& context, std::string_view what);
 
 }  // namespace entrain::job

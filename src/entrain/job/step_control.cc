@@ -1,17 +1,8 @@
 #include "entrain/job/step_control.h"
 
-#include <atomic>
 #include <utility>
 
 namespace entrain::job {
-namespace {
-
-std::atomic<bool> stop_requested{false};
-
-}  // namespace
-
-void request_stop() { stop_requested = true; }
-bool stop_was_requested() { return stop_requested; }
 
 Order::Kind StepControl::next(bool change, bool stop, bool last) {
   using Kind = Order::Kind;
@@ -21,13 +12,32 @@ Order::Kind StepControl::next(bool change, bool stop, bool last) {
   }
   const Kind now = decided_;
   if (now == Kind::kStop || last) return now;
-  decided_ = stop_requested || stop ? Kind::kStop : change ? Kind::kSwitch : Kind::kGo;
+  decided_ = stop || context_.stop_signal() != 0 ? Kind::kStop : change ? Kind::kSwitch : Kind::kGo;
   post_order(context_, To::kWorkers, {decided_}, stream_);
   return now;
 }
 
 void StepControl::end() {
   if (context_.rank() != 0 && std::exchange(started_, false)) take_order(context_, stream_);
+}
+
+bool StepControl::all_end() {
+  const bool first_call = !std::exchange(started_, true);
+  if (context_.rank() == 0) {
+    if (context_.stop_signal() == 0) return false;
+    if (std::exchange(decided_, Order::Kind::kStop) != Order::Kind::kStop) {
+      post_order(context_, To::kWorkers, {decided_}, stream_);
+    }
+    return true;
+  }
+  if (first_call) {
+    told_ = std::make_shared<std::atomic<bool>>(false);
+    context_.transport->post_recv(0, tag_of_orders(stream_), {}, {Deadline::never(), "an order to stop"},
+                                  [told = told_](const transport::Result& result) {
+                                    if (!result.error) *told = true;  // else rank 0 has ended or is lost
+                                  });
+  }
+  return *told_;
 }
 
 }  // namespace entrain::job

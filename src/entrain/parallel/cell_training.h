@@ -34,6 +34,10 @@ class CellTraining {
   // Examples per update from now on; the same on every rank.
   virtual void set_examples(int64_t examples) = 0;
 
+  // Collective, between two steps: throws Error naming the ranks whose parameters or plan are not those of
+  // the others that hold the same (compared_state.h).
+  virtual void compare() = 0;
+
   // Collective: brings the whole model and its optimizer's state to rank 0.
   virtual void gather() = 0;
 

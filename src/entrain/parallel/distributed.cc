@@ -9,6 +9,7 @@
 #include "entrain/job/collectives.h"
 #include "entrain/job/control.h"
 #include "entrain/optim/base.h"
+#include "entrain/parallel/compared_state.h"
 #include "entrain/parallel/device.h"
 #include "entrain/parallel/no_gradient.h"
 #include "entrain/parallel/same_start.h"
@@ -375,6 +376,13 @@ bool Distributed::as_they_arrive() const {
 void Distributed::finish() {
   complete();
   check_last_loss();
+}
+
+void Distributed::compare() {
+  finish();
+  std::vector<HeldValue> held;
+  for (size_t v = 0; v < variables_.size(); ++v) held.push_back({graph_.variables[v].name, variables_[v]});
+  compare_state(context_, options_.first_step + step_, held, engine_.plan());
 }
 
 // Makes the updates of the last step that are missing.

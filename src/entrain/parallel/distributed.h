@@ -74,6 +74,10 @@ class Distributed {
 
   // Known after the first step.
   const graph::Graph& graph() const { return graph_; }
+  // Collective over the workers, between two steps: makes the updates that are missing, and throws Error
+  // naming the ranks whose parameters or plan are not those of the others (compared_state.h).
+  void compare();
+
   // G with the times of this rank's last steps. Requires: is_profiled(), which is so from two steps on.
   bool is_profiled() const { return profile_ && profile_->steps() > 0; }
   graph::Graph profiled_graph() const;

@@ -28,6 +28,7 @@ class ReplicaSync {
   // zero).
   void sum(int64_t step);
 
+  const plan::Plan& plan() const { return engine_->plan(); }  // after the first sum()
   const std::string& strategy_id() const { return id_; }
 
  private:

@@ -11,12 +11,13 @@ namespace entrain::parallel {
 void save_on_rank_0(job::Context& context, const std::filesystem::path& folder, int keep,
                     checkpoint::CheckpointInfo info, const torch::nn::Module& module,
                     const torch::optim::Optimizer& optimizer) {
+  constexpr const char* kWhat = "rank 0's checkpoint";
   const torch::Tensor own = checkpoint::rng_state();
   const std::string bytes(static_cast<const char*>(own.data_ptr()), own.nbytes());
   const auto all =
       job::gather_from_workers(context, bytes, transport::tags::kRandomState,
                                Deadline::after(context.job.timeout_s), "random state for a checkpoint");
-  if (context.rank() != 0) return;
+  if (context.rank() != 0) return job::await_all(context, kWhat);
   info.world = context.world();
   info.rng.resize(static_cast<size_t>(context.world()));  // none of those who only serve
   const std::vector<int> workers = context.cluster.worker_ranks();
@@ -26,6 +27,7 @@ void save_on_rank_0(job::Context& context, const std::filesystem::path& folder, 
     std::memcpy(state.data_ptr(), all[w].data(), all[w].size());
   }
   checkpoint::Checkpoints(folder, keep).save(info, module, optimizer);
+  job::await_all(context, kWhat);
 }
 
 std::optional<checkpoint::CheckpointInfo> load_everywhere(job::Context& context,

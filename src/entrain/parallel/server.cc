@@ -17,13 +17,12 @@ class Served {
   Served(job::Context& context, int handle)
       : context_(context), engine_(*context.transport, context.job.timeout_s, handle) {}
 
-  // Waits for the workers' forward and backward, however long they take.
   void agree_on_model() {
-    graph_ = job::agree_on_graph(*context_.transport, std::nullopt, Deadline::never());
+    graph_ = job::agree_on_graph(*context_.transport, std::nullopt, deadline());
     agree_on_plan();
   }
   void agree_on_plan() {
-    const auto strategy = job::agree_on_strategy(*context_.transport, {}, Deadline::never());
+    const auto strategy = job::agree_on_strategy(*context_.transport, {}, deadline());
     engine_.set_plan(plan::make_plan(strategy, graph_, context_.cluster), graph_, {});
   }
   void step() {
@@ -32,6 +31,9 @@ class Served {
   }
 
  private:
+  // The order was given when the workers were about to agree.
+  Deadline deadline() const { return Deadline::after(context_.job.timeout_s); }
+
   job::Context& context_;
   sync::Engine engine_;
   graph::Graph graph_;

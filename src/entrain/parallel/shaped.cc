@@ -10,6 +10,7 @@
 #include "entrain/job/agreement.h"
 #include "entrain/job/control.h"
 #include "entrain/layers/batch_norm.h"
+#include "entrain/parallel/compared_state.h"
 #include "entrain/parallel/group_sum.h"
 #include "entrain/parallel/no_gradient.h"
 #include "entrain/parallel/undeferred.h"
@@ -222,6 +223,16 @@ void Shaped::set_examples(int64_t examples) {
   engine_.serve();  // what others still ask of this rank
   options_.examples = examples;
   build();
+}
+
+void Shaped::compare() {
+  std::vector<HeldValue> held;
+  for (size_t v = 0; v < variables_.size(); ++v) {
+    if (!holds(v) || holders_[v].size() < 2) continue;
+    const auto same = std::find(holders_.begin(), holders_.end(), holders_[v]);
+    held.push_back({graph_.variables[v].name, variables_[v], static_cast<int>(same - holders_.begin())});
+  }
+  compare_state(context_, step_, held, engine_.plan());
 }
 
 void Shaped::gather() {

@@ -57,6 +57,7 @@ class Shaped final : public CellTraining {
   void set_examples(int64_t examples) override;
   void gather() override;
   Passes passes() const override { return {{worker_->spans()}, pass_seconds_}; }
+  void compare() override;
   std::string strategy_id() const override { return strategy_.id; }
 
   // Collective, between two steps: the layers move to their new holders, and training goes on as if the shape

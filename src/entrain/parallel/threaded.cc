@@ -6,6 +6,7 @@
 #include "entrain/base/clock.h"
 #include "entrain/base/error.h"
 #include "entrain/optim/base.h"
+#include "entrain/parallel/compared_state.h"
 #include "entrain/parallel/device.h"
 #include "entrain/parallel/pipeline_balance.h"
 #include "entrain/parallel/undeferred.h"
@@ -96,6 +97,13 @@ double Threaded::run(const Examples& examples) {
   }
   optim::clip_gradients(engine_->parameters(), options_.clip_norm);
   return loss;
+}
+
+void Threaded::compare() {
+  if (!sync_) return;
+  std::vector<HeldValue> held;
+  for (const auto& [name, parameter] : named_) held.push_back({name, parameter});
+  compare_state(context_, step_, held, sync_->plan());
 }
 
 void Threaded::update() {

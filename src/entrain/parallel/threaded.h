@@ -44,6 +44,7 @@ class Threaded final : public CellTraining {
   double run(const Examples& examples) override;
   void set_examples(int64_t examples) override;
   void update() override;
+  void compare() override;
   void gather() override {}  // every rank has it
   Passes passes() const override { return {engine_->spans(), pass_seconds_}; }
   std::string strategy_id() const override { return sync_ ? sync_->strategy_id() : "pipeline"; }

@@ -227,9 +227,7 @@ void ApartTraining::save_at_end(int64_t step) {
   } else {
     bool last = false;
     while (!last) {
-      // One that was told to end alone does not wait for the others' end.
-      const auto order = saves_->wait_for_order(
-          job::stop_was_requested() ? Deadline::after(context_.job.timeout_s) : Deadline::never());
+      const auto order = saves_->wait_for_order(Deadline::never());
       if (!order) break;
       write_save(step, order->number);
       last = order->last;
@@ -288,7 +286,7 @@ void ApartTraining::save_result() {
 // exchanges no worker hears of another.
 bool ApartTraining::stops_before(int64_t step, bool enough) {
   check_alarm();
-  if (!synchronous_) return enough || job::stop_was_requested();
+  if (!synchronous_) return control_.all_end() || enough || context_.stop_signal() != 0;
   if (step % settings_.period != 0) return false;
   const bool last = step + settings_.period >= options_.steps;
   return control_.next(false, enough, last) == job::Order::Kind::kStop;
@@ -392,9 +390,8 @@ std::optional<Test> ApartTraining::test(int64_t step, TrainingClock& clock) {
     records_.test(test);
   }
   const std::optional<Test> result = examiner_ ? std::optional(test) : std::nullopt;
-  if (!synchronous_) return result;  // the others have gone on: this worker's time counts
-  // A test may take longer than any exchange; a worker that dies meanwhile is noticed without a deadline.
-  job::tell_workers(context_, "tested", transport::tags::kTestState, Deadline::never(), "the end of a test");
+  if (!synchronous_) return result;    // the others have gone on: this worker's time counts
+  job::await_all(context_, "a test");  // it may take longer than any exchange
   clock.pause(seconds_since(start));
   bytes_before_ += context_.transport->bytes_sent() - bytes;  // testing is no exchange
   return result;
@@ -423,6 +420,10 @@ std::string ApartTraining::summary(double total_s) const {
 // What another worker has to say at its end, however far behind it is. Asynchronous rules: nothing when it is
 // lost or has fallen silent.
 std::optional<std::string> ApartTraining::hear(int rank) {
+  if (synchronous_) {
+    const auto message = job::recv_while_alive(context_, rank, transport::tags::kSummary, "summary");
+    return std::string(transport::as_text(message.bytes()));
+  }
   const auto arrived = std::make_shared<std::promise<transport::Result>>();
   auto result = arrived->get_future();
   context_.transport->post_recv(rank, transport::tags::kSummary, {}, {Deadline::never(), "summary"},
@@ -430,12 +431,11 @@ std::optional<std::string> ApartTraining::hear(int rank) {
   int silent = 0;  // one that has ended in order is silent too: its message is here in a moment
   while (result.wait_for(std::chrono::milliseconds(200)) != std::future_status::ready) {
     check_alarm();
-    if (!synchronous_ && context_.transport->silence_s(rank) > kSilence_s && ++silent > 5)
-      return std::nullopt;
+    control_.all_end();  // rank 0 has ended: those that have not may still be told to
+    if (context_.transport->silence_s(rank) > kSilence_s && ++silent > 5) return std::nullopt;
   }
   const transport::Result message = result.get();
   if (!message.error) return std::string(transport::as_text(message.payload.bytes()));
-  if (synchronous_) std::rethrow_exception(message.error);
   return std::nullopt;
 }
 

@@ -248,6 +248,7 @@ double CellsRun::make(int64_t step, const TrainingClock&) {
   if (done == 0) first_loss_ = last_loss_;
   if (done >= warmup_) step_times_.push_back(seconds);
   metrics_.step(step, last_loss_, seconds, nlohmann::json::object());
+  if (options_.compare_every > 0 && (step + 1) % options_.compare_every == 0) cells_->compare();
   return last_loss_;
 }
 

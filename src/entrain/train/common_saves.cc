@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <condition_variable>
 #include <limits>
 #include <mutex>
@@ -112,6 +113,7 @@ std::optional<CommonSaves::Order> CommonSaves::wait_for_order(Deadline deadline)
   std::unique_lock lock(heard_->mutex);
   while (!heard_->order && !heard_->rank0_lost && !heard_->rank0_ended && !deadline.passed()) {
     heard_->changed.wait_for(lock, std::chrono::milliseconds(100));
+    give_up_silent_rank_0("an order to save");
   }
   if (heard_->order) return std::exchange(heard_->order, std::nullopt);
   if (heard_->rank0_lost) throw PeerError(0, "rank 0, which says when to save, is lost");
@@ -184,6 +186,15 @@ void CommonSaves::remove_before(int64_t number, std::optional<int64_t> former) {
   checkpoint::Checkpoints(folder_).remove_before(number, kept);
 }
 
+// The transport then says that it is lost.
+void CommonSaves::give_up_silent_rank_0(std::string_view awaited) {
+  const double silence_s = context_.transport->silence_s(0);
+  if (heard_->rank0_ended || heard_->rank0_lost || !std::isfinite(silence_s)) return;
+  if (silence_s < context_.job.timeout_s) return;
+  context_.transport->give_up(0, fmt::format("rank {} has heard nothing of rank 0 for {:.0f} s: {}",
+                                             context_.rank(), context_.job.timeout_s, awaited));
+}
+
 void CommonSaves::leave() {
   if (context_.rank() != 0) optim::say_goodbye(*context_.transport, 0, Channel::kSaveReport);
 }
@@ -196,7 +207,10 @@ void CommonSaves::finish() {
   }
   {
     std::unique_lock lock(heard_->mutex);
-    heard_->changed.wait(lock, [&] { return heard_->rank0_ended || heard_->rank0_lost; });
+    while (!heard_->rank0_ended && !heard_->rank0_lost) {
+      heard_->changed.wait_for(lock, std::chrono::milliseconds(100));
+      give_up_silent_rank_0("the end of the last save");
+    }
     if (heard_->rank0_lost) throw PeerError(0, "rank 0 was lost before the last save was complete");
   }
   tidy();

@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "entrain/checkpoint/checkpoint.h"
@@ -65,6 +66,7 @@ class CommonSaves {
 
  private:
   struct Heard;
+  void give_up_silent_rank_0(std::string_view awaited);
   std::vector<int64_t> newly_complete();  // rank 0
   void completed(int64_t number);         // rank 0
   void remove_before(int64_t number, std::optional<int64_t> former);

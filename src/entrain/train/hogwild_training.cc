@@ -112,8 +112,8 @@ TrainReport train_hogwild(job::Context& context, const TrainOptions& options) {
         report.last_loss = loss;
         records.step(step, seconds_since(begin), loss, {}, 0);
         progress.update(step + 1, fmt::format("loss {:.4f}", loss));
-        if (job::stop_was_requested()) report.interrupted = true;
-        if (job::stop_was_requested() || (options.seconds > 0 && seconds_since(begin) >= options.seconds))
+        report.interrupted = context.stop_signal() != 0;
+        if (report.interrupted || (options.seconds > 0 && seconds_since(begin) >= options.seconds))
           stop = true;
       },
       &stop);

@@ -158,6 +158,7 @@ std::vector<Setting> deciding_settings(const job::Context& context, const TrainO
   all.add("seconds", options.seconds);
   all.add("test_every", options.test_every);
   all.add("bn_recompute", options.bn_recompute);
+  all.add("compare_every", options.compare_every);
   all.add("checkpoint_every", options.checkpoint_every);
   all.add("on_nonfinite", to_string(options.on_nonfinite));
   all.add_file("init", options.init);

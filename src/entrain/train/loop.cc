@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include "entrain/base/progress.h"
+#include "entrain/job/control.h"
 #include "entrain/job/failure.h"
-#include "entrain/job/step_control.h"
 #include "entrain/train/steps.h"
 
 namespace entrain::train {
 namespace {
+
+bool is_due(int64_t made, int64_t every) { return every > 0 && made % every == 0; }
 
 std::string progress_note(double loss, const TrainReport& report) {
   std::string note = fmt::format("loss {:.4f}", loss);
@@ -23,6 +25,7 @@ std::string progress_note(double loss, const TrainReport& report) {
 TrainReport run_loop(job::Context& context, const TrainOptions& options, int64_t first_step, Run& run) {
   TrainReport report;
   report.first_step = first_step;
+  const bool together = !options.optimizer.asynchronous();
   Progress progress("step", shown_total(options.steps), options.progress && context.rank() == 0);
   TrainingClock clock;
   const auto test = [&](int64_t after) {
@@ -32,18 +35,25 @@ TrainReport run_loop(job::Context& context, const TrainOptions& options, int64_t
   for (; step < options.steps; ++step) {
     const bool enough = options.seconds > 0 && clock.seconds() >= options.seconds;
     if (run.stops_before(step, enough)) {
-      report.interrupted = job::stop_was_requested();
+      report.interrupted = context.stop_signal() != 0;
       break;
     }
     const double loss = job::named_failure(context, [&] { return run.make(step, clock); });
     const int64_t made = step + 1;
-    if (options.test_every > 0 && made % options.test_every == 0 && made < options.steps) test(made);
+    const bool tests = is_due(made, options.test_every) && made < options.steps;
+    if (tests) test(made);
     run.save(made, /*last=*/false);
+    const bool saves = is_due(made, options.checkpoint_every) && !options.out.empty();
+    // Nobody begins the next step meanwhile: its deadlines are those of an exchange. Workers that train apart
+    // await tests themselves.
+    if (saves && together) job::await_all(context, "a checkpoint");
+    if (tests && !options.optimizer.apart()) job::await_all(context, "a test");
     progress.update(made, progress_note(loss, report));
   }
   run.complete();
   report.total_time = clock.seconds();
   run.save(step, /*last=*/true);  // before the test: whatever happens to that, the work is kept
+  if (together && options.optimizer.apart() && !options.out.empty()) job::await_all(context, "a checkpoint");
   if (step > first_step) test(step);
   run.finish(report);
   return report;

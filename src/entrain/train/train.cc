@@ -251,6 +251,7 @@ double Training::make(int64_t step, const TrainingClock& clock) {
     step_times_.push_back(seconds);
     compute_times_.push_back(forward + distributed_->times().backward - before.backward);
   }
+  if (options_.compare_every > 0 && (step + 1) % options_.compare_every == 0) distributed_->compare();
   return last_loss_;
 }
 

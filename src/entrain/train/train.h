@@ -9,7 +9,6 @@
 
 #include "entrain/graph/graph.h"
 #include "entrain/job/context.h"
-#include "entrain/job/step_control.h"  // request_stop
 #include "entrain/optim/finite.h"
 #include "entrain/pipeline/plan/breakdown.h"
 #include "entrain/pipeline/plan/pipeline.h"
@@ -44,7 +43,10 @@ struct TrainOptions {
   NonFinite on_nonfinite = NonFinite::kStop;
   bool overlap_forward = true;  // TorchScript models: never, for their operations may run on other threads
   bool progress = true;
-  std::filesystem::path out;         // metrics.jsonl and checkpoints; empty: none are written
+  std::filesystem::path out;  // metrics.jsonl and checkpoints; empty: none are written
+  // Steps between comparisons of what several ranks hold (parallel/compared_state.h); 0: never. Workers that
+  // train apart hold nothing alike.
+  int64_t compare_every = 100;
   int64_t checkpoint_every = 0;      // steps; 0: only at the end, when there is `out`
   std::filesystem::path resume;      // a former `out`
   std::filesystem::path init;        // state dict to start from (safetensors, see state_dict.h)
@@ -98,7 +100,7 @@ struct TrainReport {
   std::vector<int> balance;  // layers per cell
   int devices = 0;           // that compute at the same time: ranks, or threads of each rank
   int micro_batches = 0;     // per update; threads: per rank
-  bool interrupted = false;  // ended early by Ctrl-C, after a checkpoint
+  bool interrupted = false;  // ended early, after a checkpoint: a rank was told to (Context::stop)
 };
 
 // Collective: every rank of the job calls it (servers too). The report is filled on rank 0.

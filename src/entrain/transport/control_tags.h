@@ -24,7 +24,10 @@ enum Control : Tag {
   // While it runs.
   kOrder,        // rank 0 to each rank: what comes next (job/control.h)
   kText,         // small values by way of rank 0 (collectives for programs)
+  kAwaited,      // a test or a file that others wait for
+  kStateHashes,  // of what several ranks hold
   kAlarm,        // a worker that must end the job
+  kStopRequest,  // a rank that was told to end, or leaves
   kRandomState,  // for a checkpoint
   kTestState,    // losses and buffers for a test
   kSavesThere,   // which saves a worker can read

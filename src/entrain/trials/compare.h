@@ -32,7 +32,7 @@ struct Compared {
 
 struct Comparison {
   std::vector<Compared> rows;  // in the order asked for; those with a measured step
-  bool interrupted = false;  // by request_stop() (job/step_control.h): rows are missing, or have fewer steps
+  bool interrupted = false;  // a rank was told to end (Context::stop): rows are missing, or have fewer steps
   double link_bound_best = 0;
   graph::Graph graph;
 };

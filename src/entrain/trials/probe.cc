@@ -18,12 +18,13 @@ struct Pair {
 };
 
 // `a` sends, `b` answers; the time is a's.
-Pair measure_pair(transport::Transport& t, int a, int b, const ProbeOptions& options, Deadline deadline) {
+Pair measure_pair(transport::Transport& t, int a, int b, const ProbeOptions& options, double timeout_s) {
   const bool sends = t.rank() == a;
   const int peer = sends ? b : a;
   std::byte byte{};
   const transport::ConstBytes one(&byte, 1);
   const auto exchange = [&](transport::Tag tag, transport::ConstBytes out) {
+    const Deadline deadline = Deadline::after(timeout_s);
     if (sends) transport::send(t, peer, tag, out, {0, deadline, "probe"});
     transport::recv(t, peer, tag, {deadline, "probe"});
     if (!sends) transport::send(t, peer, tag, one, {0, deadline, "probe"});
@@ -64,14 +65,19 @@ cluster::Cluster probe(job::Context& context, const ProbeOptions& options) {
   transport::Transport& t = *context.transport;
   cluster::Cluster measured = context.cluster;
   const int hosts = static_cast<int>(measured.hosts.size());
-  const Deadline deadline = Deadline::never();  // a peer that dies is found by the transport
+  // Of one turn: a pair's bytes go over its link twice. A slower link counts as dead.
+  constexpr double kSlowest = 125e3;  // bytes per second
+  const double timeout_s = context.job.timeout_s + 2 * static_cast<double>(options.bytes) / kSlowest;
+  const auto turn = [&] {
+    transport::barrier(t, transport::tags::kProbeTurn, Deadline::after(timeout_s), "probe");
+  };
   Progress progress("pair", static_cast<int64_t>(hosts) * (hosts - 1), options.progress && t.rank() == 0);
 
   // Rank by rank, so that the speeds of ranks that share this machine are not each other's load.
   nlohmann::json own;
   for (int rank = 0; rank < t.size(); ++rank) {
     if (rank == t.rank()) own["gflops"] = measure_compute();
-    transport::barrier(t, transport::tags::kProbeTurn, deadline, "probe");
+    turn();
   }
   int64_t done = 0;
   for (int from = 0; from < hosts; ++from) {
@@ -79,14 +85,15 @@ cluster::Cluster probe(job::Context& context, const ProbeOptions& options) {
       if (from == to) continue;
       const int a = measured.first_rank(from), b = measured.first_rank(to);
       if (t.rank() == a || t.rank() == b) {
-        const Pair pair = measure_pair(t, a, b, options, deadline);
+        const Pair pair = measure_pair(t, a, b, options, timeout_s);
         if (t.rank() == a) own["links"].push_back({from, to, pair.gbit, pair.latency_s});
       }
-      transport::barrier(t, transport::tags::kProbeTurn, deadline, "probe");
+      turn();
       progress.update(++done);
     }
   }
-  const auto all = transport::gather(t, 0, own.dump(), transport::tags::kProbeResult, deadline, "probe");
+  const auto all =
+      transport::gather(t, 0, own.dump(), transport::tags::kProbeResult, Deadline::after(timeout_s), "probe");
   if (t.rank() != 0) return measured;
 
   measured.links.clear();
