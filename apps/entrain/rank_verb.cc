@@ -8,6 +8,7 @@
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
 #include "entrain/base/log.h"
+#include "entrain/base/reason.h"
 #include "entrain/job/step_control.h"
 #include "entrain/rendezvous/launch_environment.h"
 #include "entrain/transport/mpi/mpi_transport.h"
@@ -112,7 +113,7 @@ int run_on_ranks(const std::string& cluster, double timeout_s, const RemoteOptio
   try {
     return work(context);
   } catch (const std::exception& e) {
-    context.transport->close(e.what());  // the others learn why
+    context.transport->close(reason_of(e));  // the others learn why
     throw;
   }
 }
