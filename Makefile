@@ -7,7 +7,7 @@
 BUILD ?= build
 CONFIGURE ?=
 
-.PHONY: demo build test check lint bench package shapes sanitize format tidy clean
+.PHONY: demo build test check lint bench package shapes sanitize fuzz format tidy clean
 
 configure = cmake -S . -B $(BUILD) -G Ninja $(CONFIGURE) > $(BUILD)-configure.log 2>&1 || { cat $(BUILD)-configure.log; exit 1; }
 configured = test -e $(BUILD)/build.ninja || { $(configure); }
@@ -68,6 +68,12 @@ sanitize:
 	@scripts/setup --test
 	@scripts/sanitize address,undefined
 	@scripts/sanitize thread
+
+# Any bytes as input of every format from outside, so many seconds each, under ASan+UBSan: fuzz/README.md. Needs clang.
+SECONDS ?= 10
+fuzz:
+	@scripts/setup --fuzz
+	@scripts/fuzz $(SECONDS)
 
 format:
 	@git ls-files '*.h' '*.cc' | xargs clang-format -i

@@ -12,6 +12,11 @@ if(ENTRAIN_SANITIZE)
   add_link_options(-fsanitize=${ENTRAIN_SANITIZE})
 endif()
 
+if(ENTRAIN_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)  # counts which branches an input takes
+  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
+endif()
+
 # ccache where it was installed when the folder was first configured: later it would change every command and compile
 # all again. It must be told that a precompiled header may stand for its includes, and that paths inside the source folder
 # are relative, so that a second clone or worktree finds what the first has compiled.

@@ -102,6 +102,7 @@ void add_graph(CLI::App& app, Action& action) {
   add_model_option(*verb, c->model, Models::kZooOrScript);
   verb->add_option("--batch-size", c->batch_size, "Examples in the profiled batch")
       ->check(positive())
+      ->check(examples())
       ->capture_default_str();
   verb->add_option("--repeats", c->repeats, "Profiled runs; medians are taken")
       ->check(positive())

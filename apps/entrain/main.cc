@@ -10,6 +10,7 @@
 #include "entrain/base/files.h"
 #include "entrain/base/log.h"
 #include "entrain/base/progress.h"
+#include "entrain/base/reason.h"
 #include "usage.h"
 #include "verbs.h"
 
@@ -22,6 +23,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app::Action action;
   app::add_verbs(app, action);
+  app::check_values(app);
   app.footer(  // not before: verbs would inherit it
       "entrain help VERB: a verb's options, examples, and how long it takes.\n"
       "First steps: entrain demo (2 minutes); entrain graph --list; entrain env.");
@@ -52,7 +54,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "{}entrain: {}\n", before_stderr_line(), describe(e));
     return 1;
   } catch (const std::exception& e) {
-    fmt::print(stderr, "{}entrain: {}\n", before_stderr_line(), app::fields_as_flags(app, e.what()));
+    fmt::print(stderr, "{}entrain: {}\n", before_stderr_line(), app::fields_as_flags(app, reason_of(e)));
     return 1;
   }
 }

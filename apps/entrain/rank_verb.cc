@@ -8,6 +8,7 @@
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
 #include "entrain/base/log.h"
+#include "entrain/base/reason.h"
 #include "entrain/job/stop_request.h"
 #include "entrain/rendezvous/launch_environment.h"
 #include "entrain/transport/mpi/mpi_transport.h"
@@ -110,7 +111,7 @@ int run_on_ranks(const std::string& cluster, double timeout_s, const RemoteOptio
     const int signal = context.stop_signal();
     return code == 0 && context.rank() == 0 && signal != 0 ? 128 + signal : code;
   } catch (const std::exception& e) {
-    context.transport->close(e.what());  // the others learn why
+    context.transport->close(reason_of(e));  // the others learn why
     throw;
   }
 }

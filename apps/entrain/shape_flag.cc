@@ -31,10 +31,14 @@ int64_t BatchFlags::per_rank(int64_t batch_size, const std::string& cluster) con
 }
 
 void add_batch_options(CLI::App& verb, int64_t& batch_size, BatchFlags& flags, const std::string& help) {
-  auto* batch = verb.add_option("--batch-size", batch_size, help)->check(positive())->capture_default_str();
+  auto* batch = verb.add_option("--batch-size", batch_size, help)
+                    ->check(positive())
+                    ->check(examples())
+                    ->capture_default_str();
   verb.add_option("--global-batch", flags.global,
                   "Examples per update, of all ranks together [batch size x ranks that train]")
       ->check(positive())
+      ->check(examples())
       ->excludes(batch);
 }
 

@@ -422,6 +422,9 @@ int run(Command& command) {
   check_apart(command);
   check_cells(command);
   check_epochs(command.epochs, command.train);
+  if (command.train.steps >= train::kUnlimited) {
+    bad_input("--steps {}: allowed: less than {}", command.train.steps, train::kUnlimited);
+  }
   if (command.train.seconds > 0 && !command.steps_given) command.train.steps = train::kUnlimited;
   if (command.restarts > 0 && is_restarted()) resume_restarted(command.train);
   // Before any rank trains: by the process that starts them, or under another launcher by each of them.

@@ -4,15 +4,20 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <vector>
 
+#include "entrain/base/limits.h"
 #include "entrain/base/suggest.h"
 
 namespace entrain::app {
 namespace {
+
+constexpr double kMostOfAnything = 1e18;  // FLOPs per second are the largest numbers that people give
 
 // The flag of `app` that `name` was meant to be; empty: none is near.
 std::string nearest_flag(const CLI::App& app, const std::string& name) {
@@ -92,7 +97,42 @@ CLI::Validator number_that(const char* wanted, bool (*fits)(double)) {
   return {check, "", wanted};
 }
 
+// CLI11 reads -1 as the largest unsigned number, and takes the largest one for any that is larger.
+template <typename T>
+std::string whole_number_error(const std::string& text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size()) return "";
+  return fmt::format("'{}' is not allowed; it must be a whole number from {} to {}", text,
+                     std::numeric_limits<T>::min(), std::numeric_limits<T>::max());
+}
+
+std::string number_error(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0') return fmt::format("'{}' is not a number", text);
+  if (std::abs(value) <= kMostOfAnything) return "";  // written so that NaN fails
+  return fmt::format("{} is not allowed; it must be a number from {} to {}", text, -kMostOfAnything,
+                     kMostOfAnything);
+}
+
+std::string value_error(const std::string& type, const std::string& text) {
+  if (text.empty()) return "it is empty; give a value, or leave it out";
+  if (type.starts_with("UINT")) return whole_number_error<uint64_t>(text);
+  if (type.starts_with("INT")) return whole_number_error<int64_t>(text);
+  return type.starts_with("FLOAT") ? number_error(text) : "";
+}
+
 }  // namespace
+
+void check_values(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_items_expected_max() == 0 || option->get_positional()) continue;  // a switch, or words
+    const std::string type = option->get_type_name();
+    option->check([type](const std::string& text) { return value_error(type, text); });
+  }
+  for (CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) check_values(*verb);
+}
 
 std::string fields_as_flags(const CLI::App& app, const std::string& message) {
   // Fields whose flags have other names.
@@ -125,6 +165,13 @@ const CLI::Validator& positive() {
 
 const CLI::Validator& not_negative() {
   static const CLI::Validator check = number_that("0 or more", [](double value) { return value >= 0; });
+  return check;
+}
+
+const CLI::Validator& examples() {
+  static const std::string wanted = fmt::format("at most {}", kMaxExamples);
+  static const CLI::Validator check =
+      number_that(wanted.c_str(), [](double value) { return value <= kMaxExamples; });
   return check;
 }
 

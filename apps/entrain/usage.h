@@ -15,9 +15,15 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error);
 // chosen become these flags (--batch-size).
 std::string fields_as_flags(const CLI::App& app, const std::string& message);
 
-// For ->check(): numbers above 0, and from 0 on. Their messages name the value and what is allowed.
+// For ->check(): numbers above 0, from 0 on, and of examples. Their messages name the value and what is
+// allowed.
 const CLI::Validator& positive();
 const CLI::Validator& not_negative();
+const CLI::Validator& examples();
+
+// What holds for every option of every verb, whatever else it is checked for: numbers are finite and fit in
+// their type, which CLI11 would cut them to; nothing is empty. Call it when all options are there.
+void check_values(CLI::App& app);
 
 // --model. What `model` holds is the default. Returned so that a verb can say more of it.
 enum class Models { kZoo, kZooOrScript };  // script: a TorchScript file

@@ -21,12 +21,19 @@ std::string said(std::vector<std::string> words) {
   train->add_option("--batch-size", steps)->check(positive());
   train->add_option("--test-every", steps)->check(not_negative());
   train->add_option("-n,--steps", steps);
+  double rate = 0;
+  uint64_t seed = 0;
+  int64_t count = 0;
+  train->add_option("--lr", rate);
+  train->add_option("--seed", seed);
+  train->add_option("--count", count)->check(examples());
   auto* data = app.add_subcommand("dataset");
   data->require_subcommand(1);
   auto* stats = data->add_subcommand("stats");
   stats->add_option("file", file)->required();
   stats->add_option("--model", model)->required();
   app.add_subcommand("launch")->add_option("command", command);
+  check_values(app);
   std::reverse(words.begin(), words.end());
   try {
     app.parse(words);
@@ -65,6 +72,34 @@ TEST(Usage, NamesAnUnknownVerbWithTheOneThatWasMeant) {
             "unknown verb 'stat'; did you mean stats? (see entrain dataset --help)");
   EXPECT_THAT(said({"nosuch", "--model", "x"}), HasSubstr("unknown verb 'nosuch'"));
   EXPECT_THAT(said({"nosuch"}), Not(HasSubstr("did you mean")));
+}
+
+TEST(Usage, NumbersAreFiniteAndFitInTheirType) {
+  const auto given = [](const std::string& flag, const std::string& value) {
+    return said({"train", "--model", "x", flag + "=" + value});
+  };
+  for (const char* value : {"nan", "inf", "-inf", "1e300", "1e999"}) {
+    EXPECT_THAT(given("--lr", value),
+                HasSubstr(std::string(value) + " is not allowed; it must be a number from"));
+  }
+  for (const char* value : {"many", "1x", "1,5"})
+    EXPECT_THAT(given("--lr", value), HasSubstr("is not a number"));
+  for (const char* value : {"-1", "18446744073709551616", "1.5", "1e3", "x"}) {
+    EXPECT_THAT(given("--seed", value),
+                HasSubstr("it must be a whole number from 0 to 18446744073709551615"));
+  }
+  for (const char* value : {"9223372036854775808", "-9223372036854775809", "0.5", "nan"}) {
+    EXPECT_THAT(given("--steps", value), HasSubstr("it must be a whole number from -9223372036854775808"));
+  }
+  EXPECT_THAT(given("--count", "9223372036854775807"), HasSubstr("it must be at most 16777216"));
+  EXPECT_EQ(given("--seed", "18446744073709551615"), "");
+  EXPECT_EQ(given("--lr", "1e-9"), "");
+}
+
+TEST(Usage, AnEmptyValueIsNoValue) {
+  EXPECT_THAT(said({"train", "--model", ""}), HasSubstr("--model: it is empty"));
+  EXPECT_THAT(said({"train", "--model", "x", "--lr", ""}), HasSubstr("--lr: it is empty"));
+  EXPECT_EQ(said({"launch", "--", "./program", ""}), "");
 }
 
 TEST(Usage, ANumberOutOfRangeIsAnsweredInOneShortLine) {

@@ -126,6 +126,7 @@ void add_pipeline_reach(CLI::App& parent, Action& action) {
   verb->add_option("--sizes", c->sizes, "Only these sizes: 6,72 11,128 (default: all widths and depths)");
   verb->add_option("--batch-size", c->batch_size, "Examples per step, each a micro-batch")
       ->check(positive())
+      ->check(examples())
       ->capture_default_str();
   verb->add_option("--optimizer", c->optimizer, "sgd, momentum, adam")
       ->check(CLI::IsMember({"sgd", "momentum", "adam"}))

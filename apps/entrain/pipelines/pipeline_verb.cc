@@ -254,6 +254,7 @@ void add_plan(CLI::App& parent, Action& action) {
       ->delimiter(',');
   verb->add_option("--batch-size", c->batch_size, "Examples per step")
       ->check(positive())
+      ->check(examples())
       ->capture_default_str();
   verb->add_option("--micro-batches", c->micro_batches, "Only this many (M)")->check(positive());
   verb->add_option("--pipeline", c->pipeline, "Only this many devices (K)")->check(positive());

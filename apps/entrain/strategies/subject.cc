@@ -53,6 +53,7 @@ void add_subject_options(CLI::App& verb, SubjectOptions& options) {
   auto* model = add_model_option(verb, options.profile.model, Models::kZooOrScript);
   verb.add_option("--batch-size", options.profile.batch_size, "Examples per rank in the profiled batch")
       ->check(positive())
+      ->check(examples())
       ->needs(model)
       ->capture_default_str();
   verb.add_option("--graph", options.graph, "Or a stored G (entrain graph --profile-out)")->excludes(model);

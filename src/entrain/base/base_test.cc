@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <limits>
 
 #if defined(__GLIBC__)
 #include <malloc.h>
@@ -94,6 +94,12 @@ TEST(Deadline, PassesAndNeverPasses) {
   EXPECT_FALSE(Deadline::after(60).passed());
   EXPECT_FALSE(Deadline::never().passed());
   EXPECT_GT(Deadline::never().left_ms(), 1000);
+}
+
+TEST(Deadline, ThatIsFartherThanClocksCountIsStillAhead) {
+  for (const double seconds : {1e10, 1e300, std::numeric_limits<double>::infinity()}) {
+    EXPECT_GT(Deadline::after(seconds).left().count(), 1000) << seconds;
+  }
 }
 
 TEST(Files, AtomicWriteReplacesAndLeavesNothingBeside) {

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
+#include "entrain/base/limits.h"
+
 namespace entrain {
 
 double seconds_since(Clock::time_point start) { return Seconds(Clock::now() - start).count(); }
 
+// Clocks count in 64 bits of nanoseconds: 292 years.
 Deadline Deadline::after(Seconds duration) {
+  if (!(duration.count() < kMaxSeconds)) duration = Seconds(kMaxSeconds);
   return Deadline(Clock::now() + std::chrono::duration_cast<Clock::duration>(duration));
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "entrain/base/error.h"
+#include "entrain/base/reason.h"
 #include "entrain/job/context.h"
 
 namespace entrain::job {
@@ -21,7 +22,7 @@ auto named_failure(Context& context, Work&& work) -> decltype(work()) {
   } catch (const InputError&) {
     throw;
   } catch (const std::exception& e) {
-    context.transport->close(e.what());
+    context.transport->close(reason_of(e));
     throw;
   }
 }

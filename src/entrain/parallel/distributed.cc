@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "entrain/base/error.h"
+#include "entrain/base/reason.h"
 #include "entrain/graph/capture.h"
 #include "entrain/job/collectives.h"
 #include "entrain/job/control.h"
@@ -201,7 +202,7 @@ void Distributed::run_backward(const torch::Tensor& loss, bool retain_graph, boo
   } catch (const std::exception& e) {
     in_backward_ = false;
     context_.transport->close(
-        fmt::format("rank {}: backward of step {} failed: {}", context_.rank(), step_, e.what()));
+        fmt::format("rank {}: backward of step {} failed: {}", context_.rank(), step_, reason_of(e)));
     throw;
   }
 }

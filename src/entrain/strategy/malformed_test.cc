@@ -29,12 +29,12 @@ std::string optimizer(const std::string& fields) {
 }
 std::string shape(const std::string& fields) { return R"({"shape": {)" + fields + "}}"; }
 
-// 100 variables of a million shards each, in 12 KB.
+// 100 variables of 60,000 shards each, in 10 KB.
 std::string many_shards() {
   std::string nodes;
   for (int i = 0; i < 100; ++i) {
     nodes += R"({"var_name": "w)" + std::to_string(i) +
-             R"(", "partitioner": "1000000", "AllReduceSynchronizer": {"spec": "RING"}},)";
+             R"(", "partitioner": "60000", "AllReduceSynchronizer": {"spec": "RING"}},)";
   }
   nodes.pop_back();
   return R"({"node_config": [)" + nodes + "]}";
@@ -57,8 +57,8 @@ TEST(Malformed, StrategiesInJson) {
        {repeated(R"({"part_config":[)", 100'000), "not a strategy in JSON"},
        {R"({"node_config": [)" + repeated(R"({"part_config":[)", 100'000), "not a strategy in JSON"},
        {R"({"id": ")" + std::string(20 << 20, 'x') + "\"}", "a strategy of 2097"},
-       {many_shards(), "1048576 shards of all variables together"},
-       {node(R"("partitioner": "1048577", "SparseAllGather": {})"), "partitioner is \"1048577\""},
+       {many_shards(), "65536 shards of all variables together"},
+       {node(R"("partitioner": "65537", "SparseAllGather": {})"), "partitioner is \"65537\""},
        {node(R"("partitioner": "2147483648", "SparseAllGather": {})"), "partitioner is"},
        {node(R"("partitioner": "-2", "SparseAllGather": {})"), "partitioner is \"-2\""},
        {node(R"("partitioner": "2,2", "SparseAllGather": {})"), "exactly one above 1"},
@@ -133,7 +133,7 @@ TEST(Malformed, StrategiesInBinary) {
                   {repeated("\x2b", 100'000), "not a strategy in protobuf's binary form"},
                   {field(3, ""), "var_name is empty"},
                   {field(3, field(1, "w")), "no synchronizer"},
-                  {field(3, field(1, "w") + field(4, "1048577")), "partitioner is"},
+                  {field(3, field(1, "w") + field(4, "65537")), "partitioner is"},
                   {field(3, field(1, "w") + field(4, "2") + field(3, "") + repeated(field(5, ""), 9)),
                    "part_config has 9 parts"},
                   {repeated(field(3, ""), 9'000'000), "a strategy of 18000000 bytes"},

@@ -16,7 +16,7 @@ namespace {
 
 using pb::AllReduceSynchronizer;
 
-constexpr int kMaxShards = 1 << 20;  // of all variables together
+constexpr int kMaxShards = 1 << 16;  // of all variables together
 
 // The two sides of each enum, for both directions.
 constexpr std::pair<Topology, AllReduceSynchronizer::Spec> kTopologies[] = {

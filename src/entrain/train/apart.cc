@@ -170,6 +170,7 @@ void ApartTraining::resume() {
       bad_input("`resume` {}: rank {} has no checkpoint of {} under {} at step {}", options_.resume.string(),
                 context_.rank(), options_.model, settings_.rule, point.number);
     }
+    check_resumed(*resumed_, options_);
   } else {
     log_warn("rank {} has no file of save {}: it starts from rank 0's parameters", context_.rank(),
              point.number);

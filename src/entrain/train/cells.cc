@@ -197,9 +197,8 @@ void CellsRun::make_optimizer() {
   optimizer_ = optim::make_base(settings_, model_->parameters(), 0, 1);
   if (options_.resume.empty()) return;
   resumed_ = checkpoint::Checkpoints(options_.resume).load_newest(*model_, *optimizer_);
-  if (!resumed_ || resumed_->model != options_.model) {
-    bad_input("`resume` {}: no checkpoint of {} there", options_.resume.string(), options_.model);
-  }
+  if (!resumed_) bad_input("`resume` {}: no checkpoint there", options_.resume.string());
+  check_resumed(*resumed_, options_);
   job::agree_on_resumed_step(context_, resumed_->step);
   log_info("resumed after step {}", resumed_->step);
 }

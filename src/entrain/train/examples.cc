@@ -1,6 +1,7 @@
 #include "entrain/train/examples.h"
 
 #include "entrain/base/error.h"
+#include "entrain/base/limits.h"
 
 namespace entrain::train {
 
@@ -9,7 +10,15 @@ int workers_of(const job::Context& context, const TrainOptions& options) {
 }
 
 int64_t examples_per_update(const TrainOptions& options, int workers) {
-  return options.global_batch > 0 ? options.global_batch : options.batch_size * workers;
+  if (options.global_batch > 0) {
+    if (options.global_batch <= kMaxExamples) return options.global_batch;
+    bad_input("`global_batch` {}: allowed: at most {}", options.global_batch, kMaxExamples);
+  }
+  if (options.batch_size < 1 || options.batch_size > kMaxExamples / workers) {
+    bad_input("`batch_size` {} for each of {} ranks: allowed: 1 or more, at most {} examples per update",
+              options.batch_size, workers, kMaxExamples);
+  }
+  return options.batch_size * workers;
 }
 
 int64_t examples_per_worker(const TrainOptions& options, int workers) {

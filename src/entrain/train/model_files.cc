@@ -18,6 +18,18 @@ std::shared_ptr<models::Model> initial_model(const job::Context& context, const 
   return model;
 }
 
+void check_resumed(const checkpoint::CheckpointInfo& info, const TrainOptions& options) {
+  if (info.model != options.model) {
+    bad_input("`resume` {}: a checkpoint of {}, not of {}", options.resume.string(), info.model,
+              options.model);
+  }
+  if (info.seed != options.seed) {
+    bad_input(
+        "`resume` {}: a checkpoint of `seed` {}, not of {}: it would see some examples twice; allowed: {}",
+        options.resume.string(), info.seed, options.seed, info.seed);
+  }
+}
+
 void save_results(const models::Model& model, const TrainOptions& options) {
   if (!options.save.empty()) checkpoint::save_state_dict(model, options.save);
   if (!options.save_model.empty()) models::save_script(model, options.save_model);

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "entrain/checkpoint/checkpoint.h"
 #include "entrain/data/data.h"
 #include "entrain/models/model.h"
 #include "entrain/train/train.h"
@@ -13,6 +14,9 @@ namespace entrain::train {
 // replays options.replay at the speed of this rank's host. On the CPU. Throws InputError (see
 // models::make_model, load_state_dict and trials::ReplayedModel).
 std::shared_ptr<models::Model> initial_model(const job::Context& context, const TrainOptions& options);
+
+// Throws InputError where the checkpoint is of another model, or of a job that drew other examples.
+void check_resumed(const checkpoint::CheckpointInfo& info, const TrainOptions& options);
 
 // Writes options.save and options.save_model, where given. Call it on rank 0.
 void save_results(const models::Model& model, const TrainOptions& options);

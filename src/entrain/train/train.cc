@@ -138,10 +138,7 @@ void Training::resume() {
   if (options_.resume.empty()) return;
   resumed_ = parallel::load_everywhere(context_, options_.resume, *model_, *optimizer_);
   if (!resumed_) bad_input("`resume` {}: no checkpoint there", options_.resume.string());
-  if (resumed_->model != options_.model) {
-    bad_input("`resume` {}: a checkpoint of {}, not of {}", options_.resume.string(), resumed_->model,
-              options_.model);
-  }
+  check_resumed(*resumed_, options_);
   optim::set_rate(*optimizer_, options_.optimizer.rate_of(0, 1));  // this job's, not that of the one before
 }
 
