@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <thread>
 
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
@@ -11,11 +12,13 @@
 #include "entrain/base/quantile.h"
 #include "entrain/base/units.h"
 #include "entrain/checkpoint/checkpoint.h"
+#include "entrain/layers/batch_norm.h"
 #include "entrain/models/blueprint.h"
 #include "entrain/models/script.h"
 #include "entrain/strategy/asynchrony.h"
 #include "entrain/strategy/builders/request.h"
 #include "entrain/strategy/parts.h"
+#include "entrain/train/cells.h"
 #include "entrain/train/examples.h"
 #include "entrain/train/steps.h"
 #include "entrain/train/train.h"
@@ -39,7 +42,8 @@ struct Command {
   std::string strategy = train::TrainOptions().strategy.text();
   double timeout_s = 120;
   bool json = false;
-  bool auto_tune = false;  // --strategy auto
+  bool auto_tune = false;     // --strategy auto
+  std::string space = "all";  // that it searches; or sync
   OptimizerFlags optimizer;
   PipelineFlags pipeline;
   std::string shape;
@@ -329,10 +333,32 @@ void check(Command& command) {
     make_folders(command.train.out);
 }
 
+// Whether --strategy auto moves layers, too. On every rank that trains, with the same answer.
+bool searches_shapes(const Command& command, const job::Context& context) {
+  const train::TrainOptions& train = command.train;
+  if (!command.auto_tune || command.space != "all" || !context.trains() || context.workers() < 2) return false;
+  std::string reason;
+  if (train.device != "cpu") reason = "--device " + train.device;
+  if (train.on_nonfinite == NonFinite::kSkip) reason = "--on-nonfinite skip";
+  if (!command.switches.empty()) reason = "--switch";
+  if (reason.empty() && !train::can_be_cut(models::make_blueprint(train.model)->sequence())) {
+    reason = train.model + " cannot be cut into layers";
+  }
+  if (reason.empty()) return true;
+  if (context.rank() == 0) log_info("auto: searches synchronization only: {}", reason);
+  return false;
+}
+
 std::unique_ptr<trials::OnlineTuner> make_online_tuner(const train::TrainOptions& train,
                                                        const cluster::Cluster& cluster) {
-  const int64_t batch_size = train::examples_per_update(train, cluster.workers()) / cluster.workers();
-  trials::OnlineTunerOptions options{train.model, batch_size, train.steps, train.seed, {}};
+  const int64_t examples = train::examples_per_update(train, cluster.workers());
+  trials::OnlineTunerOptions options{train.model, examples / cluster.workers(), train.steps, train.seed};
+  if (train.shapes_advised) {
+    options.examples = examples;
+    options.cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    options.mixes_examples = layers::mixes_examples(*models::make_blueprint(train.model));
+    options.optimizer_slots = train.optimizer.base == "sgd" ? 0 : train.optimizer.base == "adam" ? 2 : 1;
+  }
   if (!train.out.empty()) {
     make_folders(train.out);
     options.log = train.out / "trials.jsonl";
@@ -424,6 +450,7 @@ int run(Command& command) {
           warn_of_no_exchange(command.train);
           warn_of_full_speed(command.train, context.cluster);
         }
+        command.train.shapes_advised = searches_shapes(command, context);
         std::unique_ptr<trials::OnlineTuner> advisor;
         if (command.auto_tune && context.rank() == 0) {
           advisor = make_online_tuner(command.train, context.cluster);
@@ -453,6 +480,11 @@ void add_train(CLI::App& app, Action& action) {
       "local:4, lab:4x1gbit, cluster.yml, hostfile; without it, the hosts of mpirun, srun or torchrun, else "
       "local:1");
   verb->add_option("--strategy", c->strategy, "Builder, strategy file, or auto: tune while training")
+      ->capture_default_str();
+  verb->add_option("--space", c->space,
+                   "Of --strategy auto: all: also which ranks hold which layers, where the model is a sequence "
+                   "of layers; sync: only how variables are synchronized")
+      ->check(CLI::IsMember({"all", "sync"}))
       ->capture_default_str();
   add_optimizer_options(*verb, c->optimizer);
   add_shape_option(*verb, c->shape);

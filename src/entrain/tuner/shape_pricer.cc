@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "entrain/base/error.h"
+#include "entrain/base/quantile.h"
 #include "entrain/plan/shape_memory.h"
 #include "entrain/planner/improve.h"
 #include "entrain/planner/planner.h"
@@ -90,6 +91,16 @@ std::vector<strategy::Shape> ShapePricer::improved(const std::vector<strategy::S
     shapes.push_back(std::move(improved.shape));
   }
   return shapes;
+}
+
+double measured_over_simulated(const std::vector<dataset::Trial>& trials,
+                               const simulator::EventSimulation& simulation) {
+  std::vector<double> ratios;
+  for (const dataset::Trial& trial : trials) {
+    if (!trial.ok() || !trial.strategy.shape) continue;
+    ratios.push_back(trial.step_s() / simulation.estimate(trial.strategy).seconds);
+  }
+  return ratios.empty() ? 1 : median(std::move(ratios));
 }
 
 }  // namespace entrain::tuner
