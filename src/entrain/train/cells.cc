@@ -392,6 +392,9 @@ Way way_of(const job::Context& context, const TrainOptions& options) {
   if (options.shape && pipeline.there()) {
     bad_input("`shape` and `pipeline` or `micro_batches`: allowed: one of them");
   }
+  if (options.shapes_advised && (options.shape || pipeline.there() || !options.reshapes.empty())) {
+    bad_input("`shape`, `reshapes` or `pipeline` where shapes are searched: allowed: none of them");
+  }
   if (!options.reshapes.empty()) return Way::kRanks;
   if (options.shapes_advised && context.workers() > 1) return Way::kRanks;
   if (options.shape) {
