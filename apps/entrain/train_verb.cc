@@ -3,7 +3,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <thread>
 
 #include "entrain/base/error.h"
 #include "entrain/base/files.h"
@@ -12,13 +11,11 @@
 #include "entrain/base/quantile.h"
 #include "entrain/base/units.h"
 #include "entrain/checkpoint/checkpoint.h"
-#include "entrain/layers/batch_norm.h"
 #include "entrain/models/blueprint.h"
 #include "entrain/models/script.h"
 #include "entrain/strategy/asynchrony.h"
 #include "entrain/strategy/builders/request.h"
 #include "entrain/strategy/parts.h"
-#include "entrain/train/cells.h"
 #include "entrain/train/examples.h"
 #include "entrain/train/steps.h"
 #include "entrain/train/train.h"
@@ -29,6 +26,7 @@
 #include "pipeline_flags.h"
 #include "rank_verb.h"
 #include "shape_flag.h"
+#include "strategies/auto_tuning.h"
 #include "train_notes.h"
 #include "usage.h"
 #include "verbs.h"
@@ -333,39 +331,6 @@ void check(Command& command) {
     make_folders(command.train.out);
 }
 
-// Whether --strategy auto moves layers, too. On every rank that trains, with the same answer.
-bool searches_shapes(const Command& command, const job::Context& context) {
-  const train::TrainOptions& train = command.train;
-  if (!command.auto_tune || command.space != "all" || !context.trains() || context.workers() < 2) return false;
-  std::string reason;
-  if (train.device != "cpu") reason = "--device " + train.device;
-  if (train.on_nonfinite == NonFinite::kSkip) reason = "--on-nonfinite skip";
-  if (!command.switches.empty()) reason = "--switch";
-  if (reason.empty() && !train::can_be_cut(models::make_blueprint(train.model)->sequence())) {
-    reason = train.model + " cannot be cut into layers";
-  }
-  if (reason.empty()) return true;
-  if (context.rank() == 0) log_info("auto: searches synchronization only: {}", reason);
-  return false;
-}
-
-std::unique_ptr<trials::OnlineTuner> make_online_tuner(const train::TrainOptions& train,
-                                                       const cluster::Cluster& cluster) {
-  const int64_t examples = train::examples_per_update(train, cluster.workers());
-  trials::OnlineTunerOptions options{train.model, examples / cluster.workers(), train.steps, train.seed};
-  if (train.shapes_advised) {
-    options.examples = examples;
-    options.cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-    options.mixes_examples = layers::mixes_examples(*models::make_blueprint(train.model));
-    options.optimizer_slots = train.optimizer.base == "sgd" ? 0 : train.optimizer.base == "adam" ? 2 : 1;
-  }
-  if (!train.out.empty()) {
-    make_folders(train.out);
-    options.log = train.out / "trials.jsonl";
-  }
-  return std::make_unique<trials::OnlineTuner>(cluster, std::move(options));
-}
-
 // Asynchronous rules go on without a worker that is lost, unless it keeps what they share.
 int essential_rank(const Command& command) { return command.train.optimizer.asynchronous() ? 0 : -1; }
 
@@ -450,7 +415,9 @@ int run(Command& command) {
           warn_of_no_exchange(command.train);
           warn_of_full_speed(command.train, context.cluster);
         }
-        command.train.shapes_advised = searches_shapes(command, context);
+        if (command.auto_tune && command.space == "all") {
+          command.train.shapes_advised = searches_shapes(command.train, !command.switches.empty(), context);
+        }
         std::unique_ptr<trials::OnlineTuner> advisor;
         if (command.auto_tune && context.rank() == 0) {
           advisor = make_online_tuner(command.train, context.cluster);
@@ -481,9 +448,10 @@ void add_train(CLI::App& app, Action& action) {
       "local:1");
   verb->add_option("--strategy", c->strategy, "Builder, strategy file, or auto: tune while training")
       ->capture_default_str();
-  verb->add_option("--space", c->space,
-                   "Of --strategy auto: all: also which ranks hold which layers, where the model is a sequence "
-                   "of layers; sync: only how variables are synchronized")
+  verb->add_option(
+          "--space", c->space,
+          "Of --strategy auto: all: also which ranks hold which layers, where the model is a sequence "
+          "of layers; sync: only how variables are synchronized")
       ->check(CLI::IsMember({"all", "sync"}))
       ->capture_default_str();
   add_optimizer_options(*verb, c->optimizer);

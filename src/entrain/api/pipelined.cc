@@ -235,8 +235,8 @@ struct Pipelined::Impl {
   int64_t resumed = 0, made = 0;  // steps: before the first one here, and since
   std::vector<int> balance;
   std::unique_ptr<parallel::CellTraining> cells;
-  parallel::Shaped* shaped = nullptr;  // cells, where they are ranks
-  std::optional<trials::OnlineTuner> tuner;     // "auto", on rank 0
+  parallel::Shaped* shaped = nullptr;            // cells, where they are ranks
+  std::optional<trials::OnlineTuner> tuner;      // "auto", on rank 0
   std::optional<trials::AdvisedShapes> advised;  // "auto", from the first step on
 };
 

@@ -36,8 +36,8 @@ struct PipelineOptions {
   // none of the above: this and the shape are found while training, so that each trial is a training step.
   std::string strategy = "allreduce";
   int64_t steps = 10'000;  // "auto": how many the job will make, as far as is known
-  uint64_t seed = 0;     // of dropout, and of builders that draw
-  double clip_norm = 0;  // of all cells' gradients together; 0: as they are
+  uint64_t seed = 0;       // of dropout, and of builders that draw
+  double clip_norm = 0;    // of all cells' gradients together; 0: as they are
 };
 
 // The mean over the examples of a loss per example: micro-batches are weighted by their sizes.

@@ -101,8 +101,8 @@ class CellsRun final : public Run {
   Metrics metrics_;
   job::StepControl control_;
   std::optional<trials::AdvisedShapes> advised_;  // in place of control_
-  int64_t warmup_ = 0;  // steps whose times do not count
-  double data_s_ = 0;   // of the step under way, spent on its examples
+  int64_t warmup_ = 0;                            // steps whose times do not count
+  double data_s_ = 0;                             // of the step under way, spent on its examples
   std::vector<double> step_times_;
   std::vector<pipeline::DeviceTimes> times_;             // by device that is here
   std::vector<std::vector<pipeline::Span>> last_spans_;  // of the last step, when a trace is wanted
@@ -158,12 +158,13 @@ graph::Graph CellsRun::profile(const layers::Sequence& sequence) {
   if (options_.replay) return *options_.replay;
   log_info("auto: timing the layers of {}", options_.model);
   const int64_t all = examples_per_update(options_, context_.workers());
-  return trials::profiled({.module = *model_,
-                           .sequence = sequence,
-                           .loss = [this](const models::Batch& batch) { return model_->loss(batch); },
-                           .examples = [this](int64_t count) { return data_->training(first_step(), 0, count); },
-                           .batch_size = std::max<int64_t>(1, all / context_.workers()),
-                           .workers = context_.workers()});
+  return trials::profiled(
+      {.module = *model_,
+       .sequence = sequence,
+       .loss = [this](const models::Batch& batch) { return model_->loss(batch); },
+       .examples = [this](int64_t count) { return data_->training(first_step(), 0, count); },
+       .batch_size = std::max<int64_t>(1, all / context_.workers()),
+       .workers = context_.workers()});
 }
 
 void CellsRun::cut_for_ranks(const layers::Sequence& sequence) {

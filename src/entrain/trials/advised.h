@@ -31,8 +31,8 @@ class Advised {
   using Change = std::function<void(const strategy::Strategy&)>;
   job::Order::Kind before_step(const Change& change, bool stop, bool last);
 
-  // `seconds`: of the step that was made, whose number is `step`, under the strategy of that id. `profile`: as
-  // StrategyAdvisor::observe(). Requires: it is not the handle's first.
+  // `seconds`: of the step that was made, whose number is `step`, under the strategy of that id. `profile`:
+  // as StrategyAdvisor::observe(). Requires: it is not the handle's first.
   void after_step(int64_t step, double seconds, const std::string& strategy,
                   const std::function<graph::Graph()>& profile);
 

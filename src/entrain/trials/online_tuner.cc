@@ -132,8 +132,7 @@ void OnlineTuner::start_tune(const graph::Graph& graph, bool shapes) {
 // Those that would cost more than they may bring are left out, so there may be more than without shapes.
 // No plain pipelines to be compared with: the planner knows them, too.
 void OnlineTuner::add_shapes(tuner::TuneOptions& tune) {
-  tuner::ShapeSearchOptions search =
-      tuner::shape_options(*domain_, options_.cores, options_.mixes_examples);
+  tuner::ShapeSearchOptions search = tuner::shape_options(*domain_, options_.cores, options_.mixes_examples);
   search.pricer.examples = options_.examples;
   search.pricer.optimizer_slots = options_.optimizer_slots;
   search.pipelines = 0;
@@ -188,7 +187,9 @@ std::optional<strategy::Strategy> OnlineTuner::settle() {
   strategy::Strategy best = result.best;
   best.id = settled_on_;
   log_info("auto: settled on {}: {} per step, {:.2f}x the best rival ({}, {}) after {} trials",
-           shapes_ ? strategy::to_text(shape_of(best)) : result.is_baseline ? settled_on_ : "a tuned strategy",
+           shapes_              ? strategy::to_text(shape_of(best))
+           : result.is_baseline ? settled_on_
+                                : "a tuned strategy",
            format_seconds(result.best_s), result.speedup,
            result.best_baseline.empty() ? "none was run" : result.best_baseline,
            format_seconds(result.baseline_s), result.trials);
@@ -202,7 +203,8 @@ std::optional<strategy::Strategy> OnlineTuner::settle() {
   if (shapes_) {
     underway_.shape = shape_of(best);
     json["shape"] = strategy::to_text(underway_.shape);
-    if (const auto* alone = result.fastest(tuner::kAloneOrigin)) json["one_host_step_time_s"] = alone->seconds;
+    if (const auto* alone = result.fastest(tuner::kAloneOrigin))
+      json["one_host_step_time_s"] = alone->seconds;
   }
   results_.push_back(std::move(json));
   phase_ = Phase::kSettling;

@@ -25,19 +25,19 @@ struct OnlineTunerOptions {
   uint64_t seed = 0;
   std::filesystem::path log = {};  // trials.jsonl; empty: none
   // Where shapes are searched, too.
-  int64_t examples = 0;     // per update, of all ranks together
-  int cores = 0;            // that emulated hosts share
+  int64_t examples = 0;         // per update, of all ranks together
+  int cores = 0;                // that emulated hosts share
   bool mixes_examples = false;  // the model does (batch norm): all shapes keep its micro-batches
-  int optimizer_slots = 1;  // values per parameter that the optimizer keeps: 0 SGD, 1 momentum, 2 Adam
+  int optimizer_slots = 1;      // values per parameter that the optimizer keeps: 0 SGD, 1 momentum, 2 Adam
 };
 
 //   warming up ─▶ tuning: builders, proposals, final round ─▶ settled ─┐
 //                    ▲                                                 │ steps take 20 % longer or shorter
 //                    └─────────────────────────────────────────────────┘ than when it settled
 //
-// After begin() it searches shapes, too: one host alone is what the job begins with, then come planned shapes,
-// then builders. A trial that costs more than it may bring is left out, and the search ends when that is so
-// of any (tuner/online/trial_price.h).
+// After begin() it searches shapes, too: one host alone is what the job begins with, then come planned
+// shapes, then builders. A trial that costs more than it may bring is left out, and the search ends when that
+// is so of any (tuner/online/trial_price.h).
 //
 // The search thinks on a thread of its own while training goes on under the strategy of the last trial.
 class OnlineTuner final : public StrategyAdvisor {
@@ -76,7 +76,7 @@ class OnlineTuner final : public StrategyAdvisor {
   int64_t left_ = 0;   // steps of the job when the tune began
   int64_t tuned_ = 0;  // steps spent on trials
   int tunes_ = 0;
-  std::unique_ptr<dataset::Domain> domain_;  // the tuner's, which outlives it
+  std::unique_ptr<dataset::Domain> domain_;     // the tuner's, which outlives it
   std::unique_ptr<tuner::ShapeSource> shapes_;  // null: all layers stay on all ranks
   std::unique_ptr<tuner::TrialPrice> price_;    // with shapes_
   tuner::Underway underway_, asked_;            // with shapes_: now, and when it began to think

@@ -12,10 +12,10 @@ namespace entrain::trials {
 
 struct ToProfile {
   torch::nn::Module& module;
-  layers::Sequence sequence;                             // no layers: only the whole model is timed
+  layers::Sequence sequence;                                // no layers: only the whole model is timed
   std::function<torch::Tensor(const models::Batch&)> loss;  // of the whole model
-  std::function<models::Batch(int64_t count)> examples;  // any, the first `count` of an update
-  int64_t batch_size = 0;                                // per rank, at which the whole model is timed
+  std::function<models::Batch(int64_t count)> examples;     // any, the first `count` of an update
+  int64_t batch_size = 0;                                   // per rank, at which the whole model is timed
   int workers = 1;
 };
 

@@ -27,8 +27,8 @@ class StrategyAdvisor {
   // Called first, and once, where the strategies asked for may have a shape: what the job begins with.
   // `profile`: G with its layers' times. One without a shape: all layers on all ranks.
   virtual strategy::Strategy begin(const graph::Graph& profile) = 0;
-  // After a step: a strategy to change to, or nothing. It takes effect one or two steps later: observe() is told when.
-  // `profile`: G with the times of the last steps; not called after begin().
+  // After a step: a strategy to change to, or nothing. It takes effect one or two steps later: observe() is
+  // told when. `profile`: G with the times of the last steps; not called after begin().
   virtual std::optional<strategy::Strategy> observe(const StepSeen& step,
                                                     const std::function<graph::Graph()>& profile) = 0;
 };

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
+#include <iterator>
 
 #include "entrain/base/units.h"
 #include "entrain/plan/moves.h"
@@ -15,7 +15,6 @@ namespace {
 
 using dataset::Trial;
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 // By how much a prediction may be too long, once the trials so far have corrected what is common to all.
 constexpr double kDoubt = 0.05;
 // Layers were timed once, maybe while the machine did something else: the bound may be too high by this.
@@ -60,11 +59,10 @@ strategy::Shape TrialPrice::shape_of(const strategy::Strategy& strategy) const {
 
 // As it was measured before; else simulated, corrected by what the simulation's errors were.
 double TrialPrice::expected_s(const strategy::Strategy& strategy, const std::vector<Trial>& trials) const {
-  double measured = kNever;
-  for (const Trial& trial : trials) {
-    if (trial.ok() && same(trial.strategy, strategy)) measured = std::min(measured, trial.step_s());
-  }
-  if (measured < kNever) return measured;
+  std::vector<Trial> before;
+  std::copy_if(trials.begin(), trials.end(), std::back_inserter(before),
+               [&](const Trial& trial) { return same(trial.strategy, strategy); });
+  if (const Trial* measured = fastest(before)) return measured->step_s();
   strategy::Strategy shaped = strategy;
   shaped.shape = shape_of(strategy);
   return simulation_.estimate(shaped).seconds * measured_over_simulated(trials, simulation_);
