@@ -7,6 +7,7 @@
 #include "entrain/base/quantile.h"
 #include "entrain/base/units.h"
 #include "entrain/strategy/shape_text.h"
+#include "entrain/tuner/online/micro_batches.h"
 #include "entrain/tuner/recalibrate.h"
 #include "entrain/tuner/shape_search.h"
 
@@ -55,6 +56,7 @@ std::optional<strategy::Strategy> OnlineTuner::observe(const StepSeen& step,
   underway_.steps_left = options_.steps - step.step - 1;
   switch (phase_) {
     case Phase::kWarmingUp:
+      window_.push_back(step.seconds);
       if (seen_ >= kWarmup) {
         shapes_ ? start_tune(graph::Graph(domain_->graph), true) : start_tune(profile(), false);
       }
@@ -108,6 +110,10 @@ void OnlineTuner::start_tune(const graph::Graph& graph, bool shapes) {
   domain_->cluster = cluster_;
   domain_->settings = {options_.batch_size, "real", "while training", options_.seed};
   if (log_) log_->begin(*domain_);
+  if (shapes && tunes_ > 0) {  // what there is need not be left to find something better
+    const std::vector<double> now(window_.begin(), window_.end());
+    domain_->trials.push_back({0, settled_, now, dataset::Status::kOk, "settled before", ""});
+  }
   tuner::TuneOptions tune;
   const int64_t affordable = left_ / 10 / 5;
   tune.trials = static_cast<int>(std::clamp<int64_t>(affordable - 18, 4, 50));
@@ -134,6 +140,11 @@ void OnlineTuner::start_tune(const graph::Graph& graph, bool shapes) {
 void OnlineTuner::add_shapes(tuner::TuneOptions& tune) {
   tuner::ShapeSearchOptions search = tuner::shape_options(*domain_, options_.cores, options_.mixes_examples);
   search.pricer.examples = options_.examples;
+  if (tunes_ > 0) {
+    search.pricer.micro_batches = settled_.shape->micro_batches_or_default();
+  } else if (!options_.mixes_examples) {
+    search.pricer.micro_batches = tuner::micro_batches_for(*domain_, search);
+  }
   search.pricer.optimizer_slots = options_.optimizer_slots;
   search.pipelines = 0;
   search.evaluations = kEvaluations;
@@ -164,11 +175,6 @@ std::optional<tuner::Task> OnlineTuner::next_that_pays() {
   return std::nullopt;
 }
 
-strategy::Shape OnlineTuner::shape_of(const strategy::Strategy& strategy) const {
-  if (strategy.shape) return *strategy.shape;
-  return strategy::data_parallel(static_cast<int>(domain_->graph.layers.size()), cluster_.worker_ranks());
-}
-
 std::optional<strategy::Strategy> OnlineTuner::next_task() {
   if (thinking_.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) return std::nullopt;
   task_ = thinking_.get();
@@ -177,7 +183,7 @@ std::optional<strategy::Strategy> OnlineTuner::next_task() {
   samples_.clear();
   strategy::Strategy strategy = task_->strategy;
   strategy.id = fmt::format("auto-{}-{}", tunes_, task_->number);
-  if (shapes_) underway_.shape = shape_of(strategy);
+  if (price_) strategy.shape = underway_.shape = price_->shape_of(strategy);
   return strategy;
 }
 
@@ -186,8 +192,9 @@ std::optional<strategy::Strategy> OnlineTuner::settle() {
   settled_on_ = result.is_baseline ? result.best_baseline : fmt::format("auto-{}-best", tunes_);
   strategy::Strategy best = result.best;
   best.id = settled_on_;
+  if (price_) best.shape = underway_.shape = price_->shape_of(best);
   log_info("auto: settled on {}: {} per step, {:.2f}x the best rival ({}, {}) after {} trials",
-           shapes_              ? strategy::to_text(shape_of(best))
+           best.shape           ? strategy::to_text(*best.shape)
            : result.is_baseline ? settled_on_
                                 : "a tuned strategy",
            format_seconds(result.best_s), result.speedup,
@@ -201,12 +208,12 @@ std::optional<strategy::Strategy> OnlineTuner::settle() {
                          {"trials", result.trials},
                          {"tried", tried_}};
   if (shapes_) {
-    underway_.shape = shape_of(best);
     json["shape"] = strategy::to_text(underway_.shape);
     if (const auto* alone = result.fastest(tuner::kAloneOrigin))
       json["one_host_step_time_s"] = alone->seconds;
   }
   results_.push_back(std::move(json));
+  settled_ = best;
   phase_ = Phase::kSettling;
   return best;
 }
@@ -227,6 +234,7 @@ void OnlineTuner::watch(const StepSeen& step) {
   log_info("auto: a step takes {} now, {} when it settled: tuning again", format_seconds(now),
            format_seconds(settled_s_));
   left_ = left;
+  window_.clear();
   seen_ = 0;
   phase_ = Phase::kWarmingUp;
 }

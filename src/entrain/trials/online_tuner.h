@@ -64,7 +64,6 @@ class OnlineTuner final : public StrategyAdvisor {
   std::optional<tuner::Task> next_that_pays();
   void note(const dataset::Trial& trial);
   bool measured_enough() const;
-  strategy::Shape shape_of(const strategy::Strategy& strategy) const;
   std::optional<strategy::Strategy> next_task();
   std::optional<strategy::Strategy> settle();
   void watch(const StepSeen& step);
@@ -85,8 +84,9 @@ class OnlineTuner final : public StrategyAdvisor {
   std::future<std::optional<tuner::Task>> thinking_;
   std::optional<tuner::Task> task_;
   std::vector<double> samples_;
-  std::deque<double> window_;
+  std::deque<double> window_;  // steps while warming up, and once settled
   double settled_s_ = 0;
+  strategy::Strategy settled_;
   std::string settled_on_;
   nlohmann::json tried_ = nlohmann::json::array();  // by the tune under way
   nlohmann::json results_ = nlohmann::json::array();

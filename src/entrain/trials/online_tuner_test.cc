@@ -48,9 +48,9 @@ class Job {
     shapes.push_back(shape());
   }
 
-  void run_until_it_settles() {
+  void run_until_it_settles(size_t times = 1) {
     bool first = false;
-    while (tuner.summary()["tunes"].empty()) {
+    while (tuner.summary()["tunes"].size() < times) {
       const auto step = static_cast<int64_t>(5 * shapes.size());
       const auto wanted = tuner.observe({step, seconds_(shape()), strategy_.id, first}, {});
       first = wanted.has_value();
@@ -106,6 +106,20 @@ TEST(OnlineTuner, WhatWouldCostMoreThanItMayBringIsNotRun) {
   }
   ASSERT_THAT(builders, SizeIs(4));
   EXPECT_THAT(builders["ps"]["reason"].get<std::string>(), HasSubstr("not run: "));
+}
+
+TEST(OnlineTuner, AJobThatBecomesSlowerTunesAgainAndLeavesItsShapeOnlyForABetterOne) {
+  double slower = 1;
+  Job job(2000, [&](const std::string& shape) { return is_alone(shape) ? 3.84 : slower; });
+  job.run_until_it_settles();
+  const std::string before = job.shape();
+  EXPECT_FALSE(is_alone(before));
+  for (int64_t step = 500; step < 530; ++step) job.tuner.observe({step, 1, "", false}, {});
+  slower = 2;
+  const size_t tried = job.shapes.size();
+  job.run_until_it_settles(2);
+  for (size_t i = tried; i < job.shapes.size(); ++i) EXPECT_FALSE(is_alone(job.shapes[i]));
+  EXPECT_EQ(job.shape(), before);
 }
 
 TEST(OnlineTuner, AShortJobStaysWhereItIs) {

@@ -52,7 +52,11 @@ ShapeSearch::ShapeSearch(const graph::Graph& graph, const cluster::Cluster& clus
 std::vector<Proposal> ShapeSearch::rivals() {
   const ShapePricer pricer(graph_, cluster_, options_.start, options_.pricer);
   std::vector<Proposal> proposals;
-  auto alone = pricer.price(shapes_of_one_host(graph_, cluster_, options_.pricer.examples));
+  std::vector<Shape> of_one_host = shapes_of_one_host(graph_, cluster_, options_.pricer.examples);
+  if (options_.pricer.micro_batches > 0) {
+    for (Shape& shape : of_one_host) shape.micro_batches = options_.pricer.micro_batches;
+  }
+  auto alone = pricer.price(of_one_host);
   if (!alone.empty()) {
     strategy::Strategy& fastest = alone.front().strategy;
     const int host = cluster_.host_of(fastest.shape->ranks().front());

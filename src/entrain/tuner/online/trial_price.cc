@@ -45,6 +45,7 @@ TrialPrice::TrialPrice(const dataset::Domain& domain, const ShapeSearchOptions& 
     : graph_(domain.graph),
       cluster_(domain.cluster),
       optimizer_slots_(options.pricer.optimizer_slots),
+      micro_batches_(options.pricer.micro_batches),
       steps_per_trial_(steps_per_trial),
       bound_s_((1 - kBoundDoubt) * planner::lower_bound(domain.graph, domain.cluster, options.pricer.examples,
                                                         {.shared_speed = options.start.cores})
@@ -54,7 +55,10 @@ TrialPrice::TrialPrice(const dataset::Domain& domain, const ShapeSearchOptions& 
 
 strategy::Shape TrialPrice::shape_of(const strategy::Strategy& strategy) const {
   if (strategy.shape) return *strategy.shape;
-  return strategy::data_parallel(static_cast<int>(graph_.layers.size()), cluster_.worker_ranks());
+  strategy::Shape whole =
+      strategy::data_parallel(static_cast<int>(graph_.layers.size()), cluster_.worker_ranks());
+  whole.micro_batches = micro_batches_;
+  return whole;
 }
 
 // As it was measured before; else simulated, corrected by what the simulation's errors were.

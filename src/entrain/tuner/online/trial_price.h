@@ -22,7 +22,7 @@ struct Underway {
   int64_t steps_left = 0;  // of the job
 };
 
-// A strategy without a shape counts as all layers on all ranks. Thread-safe.
+// Thread-safe.
 class TrialPrice {
  public:
   // `domain`, whose layers have times, outlives it; its trials are not looked at.
@@ -39,13 +39,16 @@ class TrialPrice {
   // link's time.
   double move_s(const strategy::Shape& from, const strategy::Shape& to) const;
 
+  // A strategy's own; without one: all layers on all ranks, in as many micro-batches as all others.
+  strategy::Shape shape_of(const strategy::Strategy& strategy) const;
+
  private:
   double expected_s(const strategy::Strategy& strategy, const std::vector<dataset::Trial>& trials) const;
-  strategy::Shape shape_of(const strategy::Strategy& strategy) const;
 
   const graph::Graph& graph_;
   const cluster::Cluster& cluster_;
   const int optimizer_slots_;
+  const int micro_batches_;
   const int steps_per_trial_;
   const double bound_s_;
   const simulator::EventSimulation simulation_;
