@@ -26,6 +26,7 @@
 #include "pipeline_flags.h"
 #include "rank_verb.h"
 #include "shape_flag.h"
+#include "strategies/auto_tuning.h"
 #include "train_notes.h"
 #include "usage.h"
 #include "verbs.h"
@@ -39,7 +40,8 @@ struct Command {
   std::string strategy = train::TrainOptions().strategy.text();
   double timeout_s = 120;
   bool json = false;
-  bool auto_tune = false;  // --strategy auto
+  bool auto_tune = false;     // --strategy auto
+  std::string space = "all";  // that it searches; or sync
   OptimizerFlags optimizer;
   PipelineFlags pipeline;
   std::string shape;
@@ -343,17 +345,6 @@ void resume_restarted(train::TrainOptions& train) {
   train.init.clear();
 }
 
-std::unique_ptr<trials::OnlineTuner> make_online_tuner(const train::TrainOptions& train,
-                                                       const cluster::Cluster& cluster) {
-  const int64_t batch_size = train::examples_per_update(train, cluster.workers()) / cluster.workers();
-  trials::OnlineTunerOptions options{train.model, batch_size, train.steps, train.seed, {}};
-  if (!train.out.empty()) {
-    make_folders(train.out);
-    options.log = train.out / "trials.jsonl";
-  }
-  return std::make_unique<trials::OnlineTuner>(cluster, std::move(options));
-}
-
 // Asynchronous rules go on without a worker that is lost, unless it keeps what they share.
 int essential_rank(const Command& command) { return command.train.optimizer.asynchronous() ? 0 : -1; }
 
@@ -442,6 +433,9 @@ int run(Command& command) {
           warn_of_no_exchange(command.train);
           warn_of_full_speed(command.train, context.cluster);
         }
+        if (command.auto_tune && command.space == "all") {
+          command.train.shapes_advised = searches_shapes(command.train, !command.switches.empty(), context);
+        }
         std::unique_ptr<trials::OnlineTuner> advisor;
         if (command.auto_tune && context.rank() == 0) {
           advisor = make_online_tuner(command.train, context.cluster);
@@ -471,6 +465,12 @@ void add_train(CLI::App& app, Action& action) {
       "local:4, lab:4x1gbit, cluster.yml, hostfile; without it, the hosts of mpirun, srun or torchrun, else "
       "local:1");
   verb->add_option("--strategy", c->strategy, "Builder, strategy file, or auto: tune while training")
+      ->capture_default_str();
+  verb->add_option(
+          "--space", c->space,
+          "Of --strategy auto: all: also which ranks hold which layers, where the model is a sequence "
+          "of layers; sync: only how variables are synchronized")
+      ->check(CLI::IsMember({"all", "sync"}))
       ->capture_default_str();
   add_optimizer_options(*verb, c->optimizer);
   add_shape_option(*verb, c->shape);

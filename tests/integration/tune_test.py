@@ -150,24 +150,35 @@ class Tune(unittest.TestCase):
 
     def test_auto_ends_with_the_parameters_of_a_fixed_strategy(self):
         parameters = {}
-        for strategy in ("allreduce", "auto"):
-            out = self.folder / strategy
-            done = result(run("train", "--model", "cnn7-small", "--cluster", "local:2", "--batch-size", 2, "--steps", 150,
-                              "--strategy", strategy, "--out", out, "--json"))
-            parameters[strategy], _ = read_tensors(newest_checkpoint(out))
-            if strategy == "auto":
+        for name, strategy in (("fixed", ("allreduce",)), ("sync", ("auto", "--space", "sync")), ("all", ("auto",))):
+            out = self.folder / name
+            done = result(run("train", "--model", "transformer-small", "--cluster", "local:2", "--batch-size", 2, "--steps", 150,
+                              "--strategy", *strategy, "--out", out, "--json"))
+            parameters[name], _ = read_tensors(newest_checkpoint(out))
+            if name == "fixed":
+                continue
+            trials = trials_in(out / "trials.jsonl")
+            if name == "sync":
                 self.assertEqual(len(done["auto"]["tunes"]), 1, "it settled")
-                self.assertGreater(len(trials_in(out / "trials.jsonl")), 8)
+                self.assertGreater(len(trials), 8)
+                self.assertFalse(any("shape" in t["strategy"] for t in trials))
+            else:
+                self.assertIn("shape", trials[0]["strategy"])
+                self.assertTrue(done["shape"])
+        for other in ("sync", "all"):
+            self.expect_same_parameters(parameters["fixed"], parameters[other])
+
+    def expect_same_parameters(self, one, other):
         compared = 0
-        for name, data in parameters["allreduce"].items():
+        for name, data in one.items():
             if not name.startswith("model."):
                 continue
             compared += 1
-            expected, got = floats(data), floats(parameters["auto"][name])
+            expected, got = floats(data), floats(other[name])
             scale = max(map(abs, expected), default=0) + 1e-6
             worst = max((abs(a - b) for a, b in zip(expected, got)), default=0)
             self.assertLess(worst / scale, 1e-3, name)
-        self.assertGreater(compared, 0, sorted(parameters["allreduce"]))
+        self.assertGreater(compared, 0, sorted(one))
 
 
 if __name__ == "__main__":

@@ -402,6 +402,48 @@ TEST(Pipelined, UnderAShapeThatChangesItIsThatOfOneProcess) {
   });
 }
 
+TEST(Pipelined, UnderAutoItIsThatOfOneProcessWhateverShapesAreTried) {
+  constexpr int kParts = 2, kSteps = 60;
+  const auto loss = [](const torch::Tensor& output, const torch::Tensor& wanted) {
+    return torch::mse_loss(output, wanted);
+  };
+  on_ranks("local:2", [&](Context& context) {
+    auto model = make_model();
+    torch::optim::Adam optimizer(model->parameters(), 1e-2);
+    auto pipe =
+        pipelined(context, model, loss, optimizer, {.examples = 8, .strategy = "auto", .steps = kSteps});
+    EXPECT_EQ(pipe->shape(), "");
+    for (int64_t step = 0; step < kSteps; ++step) {
+      const auto x = torch::cat({input(0, step), input(1, step)});
+      const auto y = torch::cat({target(0, step), target(1, step)});
+      pipe->step([&](int64_t begin, int64_t count) {
+        return std::pair(x.narrow(0, begin, count), y.narrow(0, begin, count));
+      });
+      EXPECT_NE(pipe->shape(), "");
+    }
+    EXPECT_THROW(pipe->reshape("@0"), InputError);
+    pipe->gather();
+    if (context.rank() == 0) expect_near(flat(model), alone(kParts, kSteps));
+  });
+}
+
+TEST(Pipelined, AutoNeedsExamplesAndNoShapeOfTheUsers) {
+  on_ranks("local:2", [](Context& context) {
+    auto model = make_model();
+    torch::optim::Adam optimizer(model->parameters(), 1e-2);
+    const auto loss = [](const torch::Tensor& a, const torch::Tensor& b) { return torch::mse_loss(a, b); };
+    const auto refused = [&](const PipelineOptions& options) {
+      EXPECT_THROW(pipelined(context, model, loss, optimizer, options), InputError);
+    };
+    refused({.strategy = "auto"});
+    refused({.examples = 1, .strategy = "auto"});
+    refused({.shape = "@0", .examples = 8, .strategy = "auto"});
+    torch::nn::Sequential norm(torch::nn::Linear(8, 4), torch::nn::BatchNorm1d(4), torch::nn::Linear(4, 4));
+    torch::optim::Adam of_norm(norm->parameters(), 1e-2);
+    EXPECT_THROW(pipelined(context, norm, loss, of_norm, {.examples = 8, .strategy = "auto"}), InputError);
+  });
+}
+
 TEST(Pipelined, MeasuringLayersLeavesTheRandomNumbersAlone) {
   on_ranks("local:1", [](Context& context) {
     torch::nn::Sequential drops(torch::nn::Linear(8, 16), torch::nn::Dropout(0.5), torch::nn::Linear(16, 4));

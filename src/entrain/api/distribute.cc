@@ -59,8 +59,12 @@ struct Distributed::Impl {
   // Another strategy may come between two steps; the one that has ended is what it is judged by.
   void stepped() {
     if (!advised) return;
-    if (handle->is_profiled()) advised->after_step(*handle, handle->steps(), seconds_since(began));
-    advised->before_step(*handle, /*stop=*/false, /*last=*/false);
+    if (handle->is_profiled()) {
+      advised->after_step(handle->steps(), seconds_since(began), handle->strategy().id,
+                          [this] { return handle->profiled_graph(); });
+    }
+    const auto change = [this](const strategy::Strategy& to) { handle->switch_strategy(to); };
+    advised->before_step(change, /*stop=*/false, /*last=*/false);
     began = Clock::now();
   }
 

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <map>
+#include <thread>
 
+#include "entrain/base/clock.h"
 #include "entrain/base/error.h"
 #include "entrain/checkpoint/checkpoint.h"
 #include "entrain/job/collectives.h"
 #include "entrain/job/context.h"
 #include "entrain/job/failure.h"
+#include "entrain/layers/batch_norm.h"
 #include "entrain/parallel/pipeline_balance.h"
 #include "entrain/parallel/same_start.h"
 #include "entrain/parallel/saved.h"
@@ -18,6 +21,9 @@
 #include "entrain/strategy/parts.h"
 #include "entrain/strategy/shape_file.h"
 #include "entrain/strategy/shape_text.h"
+#include "entrain/trials/advised_shapes.h"
+#include "entrain/trials/online_tuner.h"
+#include "entrain/trials/profiled_model.h"
 
 namespace entrain {
 namespace {
@@ -44,11 +50,13 @@ struct Pipelined::Impl {
         model(layers),
         optimizer(of_all),
         options(std::move(wanted)),
-        strategy(options.strategy),
+        strategy(searches() ? PipelineOptions().strategy : options.strategy),
         sequence{layers::layers_of(model), std::move(loss)} {
     context.check_trains();
     if (strategy.stored()) strategy::check_parts(*strategy.stored(), "pipelined()");
-    if (options.shape.empty()) {
+    if (searches()) {
+      take_search();
+    } else if (options.shape.empty()) {
       take_pipeline();
     } else {
       take_shape(options.shape);
@@ -59,6 +67,20 @@ struct Pipelined::Impl {
     std::vector<torch::Tensor> state = model->parameters();
     for (const auto& buffer : model->buffers()) state.push_back(buffer);
     job::broadcast(context, state);
+  }
+
+  bool searches() const { return options.strategy == "auto"; }
+
+  void take_search() {
+    if (!options.shape.empty()) bad_input("`strategy` auto with a shape: allowed: one of them");
+    if (options.examples < context.workers()) {
+      bad_input("`examples` {} with `strategy` auto: allowed: how many an update has, {} or more",
+                options.examples, context.workers());
+    }
+    if (parallel::any_undeferred(sequence)) {
+      bad_input("`strategy` auto of a model with batch norm: allowed: `shape`, each such layer on one rank");
+    }
+    of_ranks = true;
   }
 
   void take_pipeline() {
@@ -108,7 +130,9 @@ struct Pipelined::Impl {
       cells = std::move(threaded);
       return;
     }
-    if (!shape) {
+    if (searches()) {
+      shape = first_of_search(examples);
+    } else if (!shape) {
       const int64_t of_one = options.examples / (replicas * pipeline.micro_batches);
       shape = strategy::shape_of(pipeline,
                                  parallel::agree_on_balance(context, pipeline, sequence, examples, of_one),
@@ -126,6 +150,42 @@ struct Pipelined::Impl {
     shaped = of_shape.get();
     cells = std::move(of_shape);
   }
+
+  // Rank 0 times the layers on the first step's examples, while the others wait.
+  strategy::Shape first_of_search(const parallel::Examples& examples) {
+    if (context.workers() == 1) return strategy::data_parallel(layer_count(), context.cluster.worker_ranks());
+    if (context.rank() == 0) {
+      tuner.emplace(context.cluster,
+                    trials::OnlineTunerOptions{
+                        .model = "model",
+                        .batch_size = options.examples / context.workers(),
+                        .steps = options.steps,
+                        .seed = options.seed,
+                        .examples = options.examples,
+                        .cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency())),
+                        .mixes_examples = layers::mixes_examples(*model)});
+    }
+    advised.emplace(context, tuner ? &*tuner : nullptr, layer_count(), /*stream=*/context.handles + 1);
+    return advised->begin([&] {
+      return trials::profiled(
+          {.module = *model,
+           .sequence = sequence,
+           .loss = [&](const models::Batch& b) { return sequence.loss(model->forward(b.input), b.target); },
+           .examples = [&](int64_t count) { return examples(0, count); },
+           .batch_size = options.examples / context.workers(),
+           .workers = context.workers()});
+    });
+  }
+
+  // Another shape may come between two steps; the one that has ended is what it is judged by.
+  void stepped(double seconds) {
+    if (!advised) return;
+    if (made > 1) advised->after_step(*shaped, resumed + made - 1, seconds);
+    if (advised->before_step(*shaped, /*stop=*/false, /*last=*/false) != job::Order::Kind::kSwitch) return;
+    shape = shaped->shape();
+    take_balance();
+  }
+
   void take_balance() {
     balance.clear();
     for (const strategy::Cell& cell : shape->cells) balance.push_back(cell.end - cell.begin);
@@ -139,9 +199,11 @@ struct Pipelined::Impl {
       cut_for(examples);
     }
     return job::named_failure(context, [&] {
+      const auto start = Clock::now();
       const double loss = cells->run(examples);
       cells->update();
       ++made;
+      stepped(seconds_since(start));
       return loss;
     });
   }
@@ -173,11 +235,20 @@ struct Pipelined::Impl {
   int64_t resumed = 0, made = 0;  // steps: before the first one here, and since
   std::vector<int> balance;
   std::unique_ptr<parallel::CellTraining> cells;
-  parallel::Shaped* shaped = nullptr;  // cells, where they are ranks
+  parallel::Shaped* shaped = nullptr;            // cells, where they are ranks
+  std::optional<trials::OnlineTuner> tuner;      // "auto", on rank 0
+  std::optional<trials::AdvisedShapes> advised;  // "auto", from the first step on
 };
 
 Pipelined::Pipelined(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Pipelined::~Pipelined() = default;
+Pipelined::~Pipelined() {
+  if (!impl_->advised || std::uncaught_exceptions() > 0) return;
+  try {
+    impl_->advised->end();
+  } catch (const std::exception&) {
+    // The job has failed: whoever called step() has seen the error.
+  }
+}
 
 double Pipelined::step(const torch::Tensor& input, const torch::Tensor& target) {
   return impl_->step(input.size(0) * impl_->replicas, [&](int64_t begin, int64_t count) {
@@ -187,7 +258,7 @@ double Pipelined::step(const torch::Tensor& input, const torch::Tensor& target) 
 }
 
 double Pipelined::step(const Examples& examples) {
-  if (impl_->options.shape.empty())
+  if (impl_->options.shape.empty() && !impl_->searches())
     bad_input("step(examples) of a pipeline without a shape: allowed: step(input, target)");
   return impl_->step(impl_->options.examples, [&](int64_t begin, int64_t count) {
     const auto [input, target] = examples(begin, count);
@@ -196,6 +267,7 @@ double Pipelined::step(const Examples& examples) {
 }
 
 int64_t Pipelined::reshape(const std::string& shape) {
+  if (impl_->searches()) bad_input("reshape() where `strategy` is auto: not supported");
   if (impl_->options.shape.empty())
     bad_input("reshape() of a pipeline without a shape: give PipelineOptions::shape");
   if (impl_->shaped == nullptr) bad_input("reshape() before the first step: give PipelineOptions::shape");
@@ -211,6 +283,7 @@ int Pipelined::replicas() const { return impl_->replicas; }
 std::vector<int> Pipelined::balance() const {
   return impl_->cells ? impl_->balance : impl_->pipeline.balance;
 }
+std::string Pipelined::shape() const { return impl_->shape ? strategy::to_text(*impl_->shape) : ""; }
 int64_t Pipelined::steps() const { return impl_->resumed + impl_->made; }
 
 void Pipelined::gather() {

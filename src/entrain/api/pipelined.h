@@ -32,10 +32,12 @@ struct PipelineOptions {
   // "0-12@0*.1,1-3*.3 13-15@0 m=10", or a file. With `examples` per update, of all ranks together.
   std::string shape = "";
   int64_t examples = 0;
-  std::string strategy =
-      "allreduce";       // how those who hold the same layers synchronize: a builder's name or a file
-  uint64_t seed = 0;     // of dropout, and of builders that draw
-  double clip_norm = 0;  // of all cells' gradients together; 0: as they are
+  // How those who hold the same layers synchronize: a builder's name or a file. "auto", with `examples` and
+  // none of the above: this and the shape are found while training, so that each trial is a training step.
+  std::string strategy = "allreduce";
+  int64_t steps = 10'000;  // "auto": how many the job will make, as far as is known
+  uint64_t seed = 0;       // of dropout, and of builders that draw
+  double clip_norm = 0;    // of all cells' gradients together; 0: as they are
 };
 
 // The mean over the examples of a loss per example: micro-batches are weighted by their sizes.
@@ -59,7 +61,7 @@ class Pipelined : public Handle {
   // ranks.
   double step(const torch::Tensor& input, const torch::Tensor& target);
   // The same where each rank makes only what it needs: ranks with the first or the last layers are asked for
-  // their micro-batches. Requires: PipelineOptions::shape.
+  // their micro-batches. Requires: PipelineOptions::shape, or strategy "auto".
   double step(const Examples& examples);
 
   // Between two steps: another shape. Layers move to their new holders, and training goes on as if it had
@@ -72,6 +74,7 @@ class Pipelined : public Handle {
   int replicas() const;
 
   std::vector<int> balance() const;  // layers per cell, known after the first step
+  std::string shape() const;         // the present one; empty: cells are threads, or no step was made
   int64_t steps() const;
 
   // Brings the whole model and the optimizer's state to rank 0. Collective. Before it, a rank has current

@@ -1,5 +1,7 @@
 #include "entrain/parallel/undeferred.h"
 
+#include <algorithm>
+
 #include "entrain/base/error.h"
 #include "entrain/layers/batch_norm.h"
 
@@ -11,6 +13,10 @@ bool keeps_statistics(const layers::Layer& layer) {
 }
 
 }  // namespace
+
+bool any_undeferred(const layers::Sequence& sequence) {
+  return std::any_of(sequence.layers.begin(), sequence.layers.end(), keeps_statistics);
+}
 
 void check_undeferred(const layers::Sequence& sequence, pipeline::Remat remat) {
   if (remat == pipeline::Remat::kNever) return;

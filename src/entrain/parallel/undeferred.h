@@ -8,6 +8,7 @@
 
 namespace entrain::parallel {
 
+bool any_undeferred(const layers::Sequence& sequence);
 // A pass that is computed again would move them twice. Throws InputError naming the layer.
 void check_undeferred(const layers::Sequence& sequence, pipeline::Remat remat);
 // As above; and each of several holders would move them by its own examples.

@@ -33,6 +33,8 @@
 #include "entrain/train/model_files.h"
 #include "entrain/train/steps.h"
 #include "entrain/transport/control_tags.h"
+#include "entrain/trials/advised_shapes.h"
+#include "entrain/trials/profiled_model.h"
 #include "entrain/trials/replayed_model.h"
 
 namespace entrain::train {
@@ -72,11 +74,13 @@ class CellsRun final : public Run {
 
  private:
   parallel::Examples examples_of(int64_t step);
+  graph::Graph profile(const layers::Sequence& sequence);
   void cut_for_ranks(const layers::Sequence& sequence);
   void cut_for_threads(const layers::Sequence& sequence);
   void make_optimizer();
   void reshape(int64_t step, const strategy::Shape& shape);
   void take_shape(const strategy::Shape& shape);
+  nlohmann::json notes_of_step() const;
   void take_times(parallel::CellTraining::Passes passes, double wall);
   void summarise(TrainReport& report);
 
@@ -96,8 +100,9 @@ class CellsRun final : public Run {
   std::unique_ptr<Examiner> examiner_;  // rank 0, when there is something to test
   Metrics metrics_;
   job::StepControl control_;
-  int64_t warmup_ = 0;  // steps whose times do not count
-  double data_s_ = 0;   // of the step under way, spent on its examples
+  std::optional<trials::AdvisedShapes> advised_;  // in place of control_
+  int64_t warmup_ = 0;                            // steps whose times do not count
+  double data_s_ = 0;                             // of the step under way, spent on its examples
   std::vector<double> step_times_;
   std::vector<pipeline::DeviceTimes> times_;             // by device that is here
   std::vector<std::vector<pipeline::Span>> last_spans_;  // of the last step, when a trace is wanted
@@ -148,12 +153,33 @@ parallel::Examples CellsRun::examples_of(int64_t step) {
   };
 }
 
+// On rank 0, while the others wait.
+graph::Graph CellsRun::profile(const layers::Sequence& sequence) {
+  if (options_.replay) return *options_.replay;
+  log_info("auto: timing the layers of {}", options_.model);
+  const int64_t all = examples_per_update(options_, context_.workers());
+  return trials::profiled(
+      {.module = *model_,
+       .sequence = sequence,
+       .loss = [this](const models::Batch& batch) { return model_->loss(batch); },
+       .examples = [this](int64_t count) { return data_->training(first_step(), 0, count); },
+       .batch_size = std::max<int64_t>(1, all / context_.workers()),
+       .workers = context_.workers()});
+}
+
 void CellsRun::cut_for_ranks(const layers::Sequence& sequence) {
   if (options_.device != "cpu") {
     bad_input("`device` {} with cells that are ranks: allowed: `cells` threads, or cpu", options_.device);
   }
   make_optimizer();
-  strategy::Shape shape = shape_of_job(context_, options_, sequence, examples_of(0));
+  strategy::Shape shape;
+  if (options_.shapes_advised) {
+    if (!can_be_cut(sequence)) bad_input("`model` {}: no shape can be searched for it", options_.model);
+    advised_.emplace(context_, options_.advisor, static_cast<int>(sequence.layers.size()));
+    shape = advised_->begin([&] { return profile(sequence); });
+  } else {
+    shape = shape_of_job(context_, options_, sequence, examples_of(0));
+  }
   const int64_t examples = examples_per_update(options_, context_.workers());
   for (const auto& [step, later] : options_.reshapes) {  // now, not after hours
     strategy::validate(later, static_cast<int>(sequence.layers.size()), context_.cluster, examples);
@@ -204,7 +230,11 @@ void CellsRun::make_optimizer() {
 }
 
 bool CellsRun::stops_before(int64_t step, bool enough) {
-  if (control_.next(false, enough, step + 1 == options_.steps) == job::Order::Kind::kStop) return true;
+  const bool last = step + 1 == options_.steps;
+  const auto order =
+      advised_ ? advised_->before_step(*shaped_, enough, last) : control_.next(false, enough, last);
+  if (order == job::Order::Kind::kStop) return true;
+  if (order == job::Order::Kind::kSwitch) take_shape(shaped_->shape());
   for (const auto& [when, shape] : options_.reshapes) {
     if (when == step && step > first_step() && shape != *shape_) reshape(step, shape);
   }
@@ -246,9 +276,15 @@ double CellsRun::make(int64_t step, const TrainingClock&) {
   take_times(cells_->passes(), seconds - data_s_);
   if (done == 0) first_loss_ = last_loss_;
   if (done >= warmup_) step_times_.push_back(seconds);
-  metrics_.step(step, last_loss_, seconds, nlohmann::json::object());
+  metrics_.step(step, last_loss_, seconds, notes_of_step());
   if (options_.compare_every > 0 && (step + 1) % options_.compare_every == 0) cells_->compare();
+  if (advised_ && done > 0) advised_->after_step(*shaped_, step, seconds);
   return last_loss_;
+}
+
+nlohmann::json CellsRun::notes_of_step() const {
+  if (!advised_) return nlohmann::json::object();
+  return {{"strategy", shaped_->strategy_id()}, {"shape", strategy::to_text(*shape_)}};
 }
 
 // Of the step that took `wall` seconds.
@@ -348,12 +384,20 @@ void CellsRun::summarise(TrainReport& report) {
 
 }  // namespace
 
+bool can_be_cut(const layers::Sequence& sequence) {
+  return !sequence.layers.empty() && !parallel::any_undeferred(sequence);
+}
+
 Way way_of(const job::Context& context, const TrainOptions& options) {
   const strategy::Pipeline& pipeline = options.pipeline;
   if (options.shape && pipeline.there()) {
     bad_input("`shape` and `pipeline` or `micro_batches`: allowed: one of them");
   }
+  if (options.shapes_advised && (options.shape || pipeline.there() || !options.reshapes.empty())) {
+    bad_input("`shape`, `reshapes` or `pipeline` where shapes are searched: allowed: none of them");
+  }
   if (!options.reshapes.empty()) return Way::kRanks;
+  if (options.shapes_advised && context.workers() > 1) return Way::kRanks;
   if (options.shape) {
     const strategy::Shape& shape = *options.shape;
     const auto& hosts = context.cluster.hosts;

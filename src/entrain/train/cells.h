@@ -1,6 +1,7 @@
 // Training through cells: `entrain train --shape ...`, `--pipeline K --micro-batches M`.
 #pragma once
 
+#include "entrain/layers/layer.h"
 #include "entrain/train/train.h"
 
 namespace entrain::train {
@@ -13,6 +14,10 @@ enum class Way {
 
 // What the options ask for in this job. Throws InputError for what contradicts itself.
 Way way_of(const job::Context& context, const TrainOptions& options);
+
+// Whether any shape can run the model: it is a sequence of layers, none of which keeps statistics that must
+// be on one rank.
+bool can_be_cut(const layers::Sequence& sequence);
 
 // Collective, as train(), over the ranks that train. Requires: way_of() is not kWhole.
 TrainReport train_through_cells(job::Context& context, const TrainOptions& options);

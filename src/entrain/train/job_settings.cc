@@ -77,6 +77,7 @@ void add_strategy(Collected& to, const TrainOptions& options) {
   for (const auto& [step, shape] : options.reshapes) {
     reshapes.push_back(fmt::format("{}={}", step, strategy::to_text(shape)));
   }
+  to.add("shapes_advised", options.shapes_advised);
   to.add("reshapes", fmt::format("[{}]", fmt::join(reshapes, ", ")));
   std::vector<std::string> switches;
   for (const auto& [step, wanted] : options.switches) {

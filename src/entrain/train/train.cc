@@ -214,7 +214,8 @@ std::optional<Test> Training::test(int64_t step, TrainingClock& clock) {
 }
 
 bool Training::stops_before(int64_t step, bool enough) {
-  if (advised_.before_step(*distributed_, enough, step + 1 == options_.steps) == job::Order::Kind::kStop) {
+  const auto change = [this](const strategy::Strategy& wanted) { distributed_->switch_strategy(wanted); };
+  if (advised_.before_step(change, enough, step + 1 == options_.steps) == job::Order::Kind::kStop) {
     return true;
   }
   if (step > first_step()) switch_if_due(step);
@@ -243,7 +244,10 @@ double Training::make(int64_t step, const TrainingClock& clock) {
   metrics_.step(
       step, last_loss_, seconds,
       {{"bytes_sent", context_.transport->bytes_sent()}, {"strategy", distributed_->strategy().id}});
-  if (done > 0) advised_.after_step(*distributed_, step, seconds);
+  if (done > 0) {
+    advised_.after_step(step, seconds, distributed_->strategy().id,
+                        [this] { return distributed_->profiled_graph(); });
+  }
   if (done >= warmup_) {
     step_times_.push_back(seconds);
     compute_times_.push_back(forward + distributed_->times().backward - before.backward);

@@ -55,6 +55,9 @@ struct TrainOptions {
   int64_t test_every = 0;     // steps between tests on held-out data; 0: at the end, when there is `data`
   int64_t bn_recompute = 20;  // training batches that batch norm's statistics are taken from for a test
   trials::StrategyAdvisor* advisor = nullptr;  // rank 0's; may change the strategy between any two steps
+  // And the shape: the model trains through cells from the start, where several ranks train. The same on all
+  // ranks. Requires: it can be cut (cells.h).
+  bool shapes_advised = false;
   // Between two steps: strategies to switch to, by step ("10=ps,20=allreduce").
   std::vector<std::pair<int64_t, strategy::Request>> switches;
   // Likewise shapes. With some, the model trains through cells from the start.

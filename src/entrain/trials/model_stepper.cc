@@ -1,24 +1,15 @@
 #include "entrain/trials/model_stepper.h"
 
-#include <algorithm>
-
-#include "entrain/graph/profile.h"
 #include "entrain/models/registry.h"
 #include "entrain/parallel/distributed.h"
 #include "entrain/parallel/slowdown.h"
-#include "entrain/pipeline/profile/graph_layers.h"
 #include "entrain/strategy/builders/registry.h"
+#include "entrain/trials/profiled_model.h"
 #include "entrain/trials/replay.h"
 #include "entrain/trials/replayed_model.h"
 
 namespace entrain::trials {
 namespace {
-
-// Examples that are timed at once: as many as one host alone would compute, but no more than these, and not
-// for longer (a large model's activations would fill the memory, too). What is beyond takes its time in
-// proportion.
-constexpr int64_t kMostProfiled = 64;
-constexpr double kLongestPass = 5;  // seconds, forward and backward
 
 models::Batch batch_of(const models::Model& model, const StandingOptions& options, int rank) {
   auto generator = at::detail::createCPUGenerator(options.seed + static_cast<uint64_t>(rank));
@@ -54,24 +45,19 @@ class WholeStepper final : public Stepper {
   models::Batch batch_;
 };
 
-// Timed on this rank alone, while the others wait: without the network, and on a machine that emulates all
-// hosts with the cores to itself.
-graph::Graph profiled(const StandingOptions& options, int workers) {
+graph::Graph profile_of(const StandingOptions& options, int workers) {
   const auto model = models::make_model(options.model, options.seed);
-  const models::Batch batch = batch_of(*model, options, 0);
-  graph::Graph g = graph::profile(*model, [&] { return model->loss(batch); }, {.repeats = 3});
+  const auto examples = [&](int64_t count) {
+    auto generator = at::detail::createCPUGenerator(options.seed);
+    return model->synthetic(count, generator);
+  };
+  graph::Graph g = profiled({.module = *model,
+                             .sequence = model->sequence(),
+                             .loss = [&](const models::Batch& batch) { return model->loss(batch); },
+                             .examples = examples,
+                             .batch_size = options.batch_size,
+                             .workers = workers});
   g.model = options.model;
-  g.batch_size = options.batch_size;
-  const layers::Sequence sequence = model->sequence();
-  if (sequence.layers.empty()) return g;
-  const auto affordable = static_cast<int64_t>(kLongestPass / std::max(g.compute_s(), 1e-9) *
-                                               static_cast<double>(options.batch_size));
-  const int64_t wanted = std::min({options.batch_size * workers, kMostProfiled, affordable});
-  const int64_t most = std::max(options.batch_size, wanted);
-  auto generator = at::detail::createCPUGenerator(options.seed);
-  const models::Batch examples = model->synthetic(most, generator);
-  pipeline::add_layers(g, *model, sequence, examples.input, examples.target, pipeline::profiled_sizes(most),
-                       {.repeats = 3, .budget_s = 2});
   return g;
 }
 
@@ -114,7 +100,7 @@ class ModelStepper final : public Stepper {
   graph::Graph graph() const override {
     if (!options_.shapes) return whole_->graph();
     if (profile_) return *profile_;
-    if (context_.rank() == 0) return profiled(options_, context_.workers());
+    if (context_.rank() == 0) return profile_of(options_, context_.workers());
     graph::Graph outline;
     outline.batch_size = options_.batch_size;
     outline.layers = outline_;

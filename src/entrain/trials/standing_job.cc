@@ -8,9 +8,8 @@
 #include "entrain/base/quantile.h"
 #include "entrain/job/control.h"
 #include "entrain/parallel/server.h"
-#include "entrain/strategy/shape_text.h"
 #include "entrain/strategy/validate.h"
-#include "entrain/transport/control_tags.h"
+#include "entrain/trials/advised_shapes.h"
 
 namespace entrain::trials {
 namespace {
@@ -77,14 +76,8 @@ void StandingJob::follow() {
   }
 }
 
-// Every rank must know the shape that it takes; all else of a strategy, rank 0 tells those whom it concerns.
 strategy::Strategy StandingJob::with_shape_of(const strategy::Strategy& strategy) {
-  strategy::Strategy all = strategy;
-  const std::string own = strategy.shape ? strategy::to_text(*strategy.shape) : "";
-  const std::string text = job::tell_workers(context_, own, transport::tags::kTrialShape,
-                                             Deadline::after(context_.job.timeout_s), "the trial's shape");
-  all.shape = strategy::parse_shape(text, static_cast<int>(graph_.layers.size()));
-  return all;
+  return with_agreed_shape(context_, strategy, static_cast<int>(graph_.layers.size()));
 }
 
 void StandingJob::switch_to(const strategy::Strategy& strategy) {

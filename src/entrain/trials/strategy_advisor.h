@@ -1,4 +1,5 @@
-// Changes the strategy of a job while it trains: the seam that `--strategy auto` fills.
+// Changes the strategy of a job while it trains, and its shape where its model can be cut: the seam that
+// strategy `auto` fills.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,11 @@ struct StepSeen {
 class StrategyAdvisor {
  public:
   virtual ~StrategyAdvisor() = default;
-  // A strategy to change to, or nothing. It takes effect one or two steps later: observe() is told when.
-  // `profile`: G with the times of the last steps.
+  // Called first, and once, where the strategies asked for may have a shape: what the job begins with.
+  // `profile`: G with its layers' times. One without a shape: all layers on all ranks.
+  virtual strategy::Strategy begin(const graph::Graph& profile) = 0;
+  // After a step: a strategy to change to, or nothing. It takes effect one or two steps later: observe() is
+  // told when. `profile`: G with the times of the last steps; not called after begin().
   virtual std::optional<strategy::Strategy> observe(const StepSeen& step,
                                                     const std::function<graph::Graph()>& profile) = 0;
 };

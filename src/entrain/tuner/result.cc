@@ -81,6 +81,35 @@ std::vector<CurvePoint> curve_of(const std::vector<Trial>& trials, double baseli
   return curve;
 }
 
+void count_those_not_ok(const std::vector<Trial>& trials, TuneResult& result) {
+  for (const Trial& trial : trials) {
+    if (!trial.ok()) ++result.failed;
+    if (is_rival(trial.origin) && trial.status == dataset::Status::kDeadline) {
+      result.left_out.push_back({trial.strategy.id, trial.error});
+    }
+  }
+}
+
+// All were left out as slower than what was found.
+TuneResult without_rivals(const std::vector<Trial>& trials) {
+  const Trial* best = nullptr;
+  for (const Trial& trial : trials) {
+    if (is_rival(trial.origin) && trial.status == dataset::Status::kFailed) {
+      fail("no builder's strategy has been measured: {}", trial.error);
+    }
+    if (trial.ok() && (best == nullptr || trial.step_s() < best->step_s())) best = &trial;
+  }
+  if (best == nullptr) fail("no builder's strategy has been measured");
+  TuneResult result;
+  result.tuned = standing_of(trials, *best);
+  result.best = best->strategy;
+  result.best_s = result.baseline_s = best->step_s();
+  count_those_not_ok(trials, result);
+  result.curve = curve_of(trials, result.baseline_s);
+  result.trials = static_cast<int>(result.curve.size());
+  return result;
+}
+
 }  // namespace
 
 bool is_rival(const std::string& origin) {
@@ -142,10 +171,7 @@ std::vector<size_t> finalists(const std::vector<Trial>& trials, int count, const
 
 TuneResult summarize(const std::vector<Trial>& trials) {
   const auto rivals = rivals_by_time(trials);
-  if (rivals.empty()) {
-    const auto failed = std::find_if(trials.begin(), trials.end(), [](const Trial& t) { return !t.ok(); });
-    fail("no builder's strategy has been measured{}", failed == trials.end() ? "" : ": " + failed->error);
-  }
+  if (rivals.empty()) return without_rivals(trials);
   TuneResult result;
   for (const Trial* each : rivals) result.baselines.push_back(standing_of(trials, *each));
   std::stable_sort(result.baselines.begin(), result.baselines.end(),
@@ -180,11 +206,8 @@ TuneResult summarize(const std::vector<Trial>& trials) {
   result.speedup = result.baseline_s / result.best_s;
 
   std::vector<double> pooled = rival->seconds;  // its first run and the final round
+  count_those_not_ok(trials, result);
   for (const Trial& trial : trials) {
-    if (!trial.ok()) ++result.failed;
-    if (is_rival(trial.origin) && trial.status == dataset::Status::kDeadline) {
-      result.left_out.push_back({trial.strategy.id, trial.error});
-    }
     if (trial.origin == kConfirmOrigin && trial.ok() && same(trial.strategy, rival->strategy)) {
       append(pooled, trial.seconds);
     }

@@ -48,7 +48,7 @@ struct LeftOut {
 struct TuneResult {
   strategy::Strategy best;  // never worse than the best rival, as far as the final round can tell
   double best_s = 0;
-  std::string best_baseline;  // rival's name
+  std::string best_baseline;  // rival's name; empty: all were left out
   double baseline_s = 0;
   double speedup = 1;        // baseline_s / best_s
   bool is_baseline = false;  // nothing better was found: `best` is the builder's
@@ -81,7 +81,8 @@ std::vector<size_t> finalists(const std::vector<dataset::Trial>& trials, int cou
 
 // The strategy is chosen among the finalists by their confirming trials alone, for the best of many noisy
 // trials is lucky: a proposed one when the slowest of its trials was faster than the best rival's fastest.
-// Where there are none, by the trials themselves. Throws Error when no rival ran.
+// Where there are none, by the trials themselves; also where all rivals were left out as slower, and then
+// best_baseline is empty. Throws Error when nothing ran, or rivals failed and none ran.
 TuneResult summarize(const std::vector<dataset::Trial>& trials);
 
 }  // namespace entrain::tuner

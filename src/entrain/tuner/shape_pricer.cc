@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "entrain/base/error.h"
+#include "entrain/base/quantile.h"
+#include "entrain/plan/assignment.h"
 #include "entrain/plan/shape_memory.h"
 #include "entrain/planner/improve.h"
 #include "entrain/planner/planner.h"
@@ -10,6 +12,17 @@
 #include "entrain/strategy/shape_text.h"
 
 namespace entrain::tuner {
+
+namespace {
+
+// Where each micro-batch begins and how large it is, in order.
+std::vector<std::pair<int64_t, int64_t>> ranges_of(const strategy::Shape& shape, int64_t examples) {
+  std::vector<std::pair<int64_t, int64_t>> ranges;
+  for (const auto& of : plan::assign(shape, examples).micro_batches) ranges.emplace_back(of.begin, of.count);
+  return ranges;
+}
+
+}  // namespace
 
 ShapePricer::ShapePricer(const graph::Graph& graph, const cluster::Cluster& cluster,
                          const simulator::Calibration& calibration, const PricerOptions& options)
@@ -19,6 +32,12 @@ ShapePricer::ShapePricer(const graph::Graph& graph, const cluster::Cluster& clus
       simulation_(graph, cluster, calibration, options.examples, options.exact_ranks) {
   for (const auto& builder : options.builders) {
     built_.push_back(strategy::build(builder, graph, cluster, options.seed));
+  }
+  if (options.micro_batches > 0) {
+    strategy::Shape whole =
+        strategy::data_parallel(static_cast<int>(graph.layers.size()), cluster.worker_ranks());
+    whole.micro_batches = options.micro_batches;
+    ranges_ = ranges_of(whole, options.examples);
   }
 }
 
@@ -36,6 +55,7 @@ std::optional<Priced> ShapePricer::price(const strategy::Shape& shape) const {
   } catch (const InputError&) {
     return std::nullopt;
   }
+  if (fixed > 0 && ranges_of(shape, options_.examples) != ranges_) return std::nullopt;
   if (!plan::missing_memory(shape, graph_, cluster_, options_.examples, options_.optimizer_slots).empty()) {
     return std::nullopt;
   }
@@ -90,6 +110,16 @@ std::vector<strategy::Shape> ShapePricer::improved(const std::vector<strategy::S
     shapes.push_back(std::move(improved.shape));
   }
   return shapes;
+}
+
+double measured_over_simulated(const std::vector<dataset::Trial>& trials,
+                               const simulator::EventSimulation& simulation) {
+  std::vector<double> ratios;
+  for (const dataset::Trial& trial : trials) {
+    if (!trial.ok() || !trial.strategy.shape) continue;
+    ratios.push_back(trial.step_s() / simulation.estimate(trial.strategy).seconds);
+  }
+  return ratios.empty() ? 1 : median(std::move(ratios));
 }
 
 }  // namespace entrain::tuner

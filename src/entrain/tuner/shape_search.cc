@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 
-#include "entrain/base/quantile.h"
 #include "entrain/planner/costs.h"
 #include "entrain/simulator/analytic/calibrate.h"
 #include "entrain/tuner/canonical_shape.h"
@@ -23,17 +22,6 @@ using strategy::Shape;
 constexpr size_t kFirstTrials = 8, kFastestTrials = 8;
 // A shape that is simulated to be slower than the best measured one by more than this is not tried.
 constexpr double kWorthATrial = 1.05;
-
-// Of what was tried, as the simulation sees it: measured over simulated, in the median. The errors of shapes
-// have much in common, since all are made of the same layers and links.
-double bias_of(const simulator::EventSimulation& simulation, const std::vector<Trial>& trials) {
-  std::vector<double> ratios;
-  for (const Trial& trial : trials) {
-    if (!trial.ok() || !trial.strategy.shape) continue;
-    ratios.push_back(trial.step_s() / simulation.estimate(trial.strategy).seconds);
-  }
-  return ratios.empty() ? 1 : median(std::move(ratios));
-}
 
 double best_of(const std::vector<Trial>& trials) {
   double best = std::numeric_limits<double>::infinity();
@@ -64,7 +52,11 @@ ShapeSearch::ShapeSearch(const graph::Graph& graph, const cluster::Cluster& clus
 std::vector<Proposal> ShapeSearch::rivals() {
   const ShapePricer pricer(graph_, cluster_, options_.start, options_.pricer);
   std::vector<Proposal> proposals;
-  auto alone = pricer.price(shapes_of_one_host(graph_, cluster_, options_.pricer.examples));
+  std::vector<Shape> of_one_host = shapes_of_one_host(graph_, cluster_, options_.pricer.examples);
+  if (options_.pricer.micro_batches > 0) {
+    for (Shape& shape : of_one_host) shape.micro_batches = options_.pricer.micro_batches;
+  }
+  auto alone = pricer.price(of_one_host);
   if (!alone.empty()) {
     strategy::Strategy& fastest = alone.front().strategy;
     const int host = cluster_.host_of(fastest.shape->ranks().front());
@@ -112,16 +104,21 @@ double shared_cores(const dataset::Domain& domain, int cores) {
   return emulated && domain.settings.compute == "real" ? cores : 0;
 }
 
-std::unique_ptr<ShapeSource> shapes_for(const dataset::Domain& domain, int cores, bool mixes_examples) {
-  const auto& layers = domain.graph.layers;
-  const auto timed = [](const graph::Layer& layer) { return !layer.times.empty(); };
+ShapeSearchOptions shape_options(const dataset::Domain& domain, int cores, bool mixes_examples) {
   const int workers = domain.cluster.workers();
-  if (layers.empty() || !std::all_of(layers.begin(), layers.end(), timed) || workers < 2) return nullptr;
   ShapeSearchOptions options;
   options.pricer.examples = domain.settings.batch_size * workers;
   options.pricer.seed = domain.settings.seed;
   options.pricer.micro_batches = mixes_examples ? workers : 0;
   options.start.cores = shared_cores(domain, cores);
+  return options;
+}
+
+std::unique_ptr<ShapeSource> shapes_for(const dataset::Domain& domain, const ShapeSearchOptions& options) {
+  const auto& layers = domain.graph.layers;
+  const auto timed = [](const graph::Layer& layer) { return !layer.times.empty(); };
+  const bool all_timed = !layers.empty() && std::all_of(layers.begin(), layers.end(), timed);
+  if (!all_timed || domain.cluster.workers() < 2) return nullptr;
   return std::make_unique<ShapeSearch>(domain.graph, domain.cluster, options);
 }
 
@@ -133,7 +130,7 @@ std::vector<Proposal> ShapeSearch::ask(const std::vector<Trial>& trials) {
     shapes.push_back(std::move(improved));
   }
   for (Shape& shape : shapes) shape = canonical(shape, cluster_);
-  const double limit = kWorthATrial * best_of(trials) / bias_of(pricer.simulation(), trials);
+  const double limit = kWorthATrial * best_of(trials) / measured_over_simulated(trials, pricer.simulation());
   std::vector<Proposal> proposals;
   for (Priced& priced : pricer.price(shapes)) {
     if (priced.seconds > limit || static_cast<int>(proposals.size()) == options_.batch) break;

@@ -45,10 +45,16 @@ class ShapeSearch final : public ShapeSource {
   ShapeSearchOptions options_;
 };
 
-// What a tune of this domain tries. `cores`: that emulated hosts share. `mixes_examples`: the model does
-// (batch norm), so that all shapes keep its micro-batches. Null: G's layers have no times, or one rank
-// trains. `domain` outlives it.
-std::unique_ptr<ShapeSource> shapes_for(const dataset::Domain& domain, int cores, bool mixes_examples);
+// Of a tune of this domain. `cores`: that emulated hosts share. `mixes_examples`: the model does (batch
+// norm), so that all shapes keep its micro-batches.
+ShapeSearchOptions shape_options(const dataset::Domain& domain, int cores, bool mixes_examples);
+
+// What a tune of this domain tries. Null: G's layers have no times, or one rank trains. `domain` outlives it.
+std::unique_ptr<ShapeSource> shapes_for(const dataset::Domain& domain, const ShapeSearchOptions& options);
+inline std::unique_ptr<ShapeSource> shapes_for(const dataset::Domain& domain, int cores,
+                                               bool mixes_examples) {
+  return shapes_for(domain, shape_options(domain, cores, mixes_examples));
+}
 
 // Of `domain`: what all ranks compute together at most, in ranks of speed 1; 0: each has its own cores.
 double shared_cores(const dataset::Domain& domain, int cores);

@@ -115,6 +115,8 @@ TEST(ShapePricer, KeepsTheMicroBatchesOfAModelThatMixesExamples) {
   EXPECT_FALSE(pricer.price(parse_shape("@0 m=8", 8)));
   EXPECT_TRUE(pricer.price(parse_shape("@0 m=4", 8)));
   EXPECT_TRUE(pricer.price(parse_shape("@0-3", 8)));
+  EXPECT_TRUE(pricer.price(parse_shape("@0*.25,1*.75 m=4", 8)));
+  EXPECT_FALSE(pricer.price(parse_shape("@0*.3,1*.7 m=4", 8))) << "as many, but of other sizes";
 }
 
 TEST(ShapePricer, OrdersByTime) {
