@@ -23,6 +23,16 @@ std::vector<std::vector<int>> hosts_of(int hosts, int ranks) {
   return groups;
 }
 
+// Chunks that a rank receives and adds to its own.
+int chunks_summed(const Schedule& s, int rank) {
+  int sum = 0;
+  for (size_t i = 0; i < s.transfers.size(); ++i) {
+    const Transfer& t = s.transfers[i];
+    if (t.to == rank && t.reduce) sum += s.times.empty() ? 1 : s.times[i];
+  }
+  return sum;
+}
+
 // `elements` are cut into equal chunks by both.
 void expect_same_bytes(const Schedule& condensed, const Schedule& exact, int64_t elements) {
   ASSERT_EQ(condensed.chunks, exact.chunks);
@@ -32,6 +42,8 @@ void expect_same_bytes(const Schedule& condensed, const Schedule& exact, int64_t
   for (size_t r = 0; r < ours.size(); ++r) {
     EXPECT_EQ(ours[r].sent, theirs[r].sent) << r;
     EXPECT_EQ(ours[r].received, theirs[r].received) << r;
+    const int rank = static_cast<int>(r);
+    EXPECT_EQ(chunks_summed(condensed, rank), chunks_summed(exact, rank)) << r;
   }
 }
 
@@ -60,6 +72,12 @@ TEST(Condensed, RoundsThatItDoesNotShowAreCounted) {
   EXPECT_EQ(condensed_direct(first_ranks(5), 5).hidden_rounds, 0);
   EXPECT_EQ(condensed_ring(first_ranks(1), 1).hidden_rounds, 0);
   EXPECT_EQ(condensed_hierarchical(hosts_of(5, 3), 15).hidden_rounds, 6);
+  // The ranks of a host take turns, before the ring of hosts and after it.
+  for (const int ranks : {1, 2, 3, 4}) {
+    const auto hosts = hosts_of(5, ranks);
+    const Schedule condensed = condensed_hierarchical(hosts, 20), exact = hierarchical(hosts, 20);
+    EXPECT_EQ(condensed.rounds() + condensed.hidden_rounds, exact.rounds()) << ranks;
+  }
 }
 
 TEST(Condensed, ItCannotRun) { EXPECT_THROW(compile(condensed_ring(first_ranks(3), 3), 0), Error); }

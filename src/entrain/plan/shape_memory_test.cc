@@ -43,7 +43,9 @@ TEST(ShapeMemory, RankZeroKeepsTheWeightsOfTheWholeModel) {
   EXPECT_EQ(of[0].weights, 6000);
   EXPECT_EQ(of[0].gradients, 1000);
   EXPECT_EQ(of[0].optimizer, 1000);
-  EXPECT_EQ(memory(layers(3), "@1", 1)[0].weights, 6000);
+  const auto idle = memory(layers(3), "@1", 1)[0];
+  EXPECT_EQ(idle.weights, 6000);
+  EXPECT_EQ(idle.total(), 6000);
 }
 
 TEST(ShapeMemory, ATiedVariableCountsOncePerRank) {
@@ -96,6 +98,7 @@ TEST(ShapeMemory, APipelinesRanksKeepWhatTheFormulaSays) {
 TEST(ShapeMemory, AShapeThatDoesNotFitIsToldByHost) {
   auto g = layers(1);
   g.variables[0].shape = {int64_t{1} << 28};  // 1 GiB
+  g.input_bytes = g.layers[0].kept_bytes = 0;
   auto d = cluster::parse("lab:1x1gbit+1x1gbit/ranks=2");
   const auto shape = strategy::parse_shape("@1,2", 1);
   EXPECT_EQ(missing_memory(shape, g, d, 2, 1), "");  // nobody knows what there is
@@ -105,8 +108,8 @@ TEST(ShapeMemory, AShapeThatDoesNotFitIsToldByHost) {
   d.hosts[0].memory_gib = 0.25;  // lacks more: rank 0 keeps all weights
   EXPECT_EQ(missing_memory(shape, g, d, 2, 1),
             "host " + d.hosts[0].address + " needs 1 GiB for rank 0, available: 0.25 GiB");
-  d.hosts[0].memory_gib = 2;
-  d.hosts[1].memory_gib = 6.5;
+  d.hosts[0].memory_gib = 1;  // not a byte more than is needed
+  d.hosts[1].memory_gib = 6;
   EXPECT_EQ(missing_memory(shape, g, d, 2, 1), "");
 }
 

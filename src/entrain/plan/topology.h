@@ -23,7 +23,8 @@ struct Holders {
 // Makes each schedule once: hundreds of messages share a few. Thread-safe.
 class Topologies {
  public:
-  // Collectives of more than `most_exact` ranks are condensed (collective/condensed.h).
+  // Collectives of more than `most_exact` ranks, hierarchical ones of more hosts, are condensed
+  // (collective/condensed.h).
   explicit Topologies(const cluster::Cluster& cluster, int most_exact = kAllExact);
   static constexpr int kAllExact = 1 << 30;
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "entrain/collective/algorithms.h"
+#include "entrain/collective/condensed.h"
 
 namespace entrain::plan {
 namespace {
@@ -44,6 +45,29 @@ TEST(Topologies, RingOrderListsHosts) {
   const auto listed =
       topologies.all_reduce({.topology = Topology::kRing, .ring_order = {}}, topologies.all_workers(), 8);
   EXPECT_EQ(listed->transfers, collective::ring({0, 1, 2, 3, 4, 5}, 6).transfers);
+}
+
+// Four hosts of two ranks: a hierarchy has a ring of hosts, the others one of ranks.
+TEST(Topologies, OfMoreRanksOrHostsThanAreExactAreCondensed) {
+  const auto d = cluster::parse("lab:4x1gbit/ranks=2");
+  const auto made = [&](Topology topology, int most_exact) {
+    Topologies topologies(d, most_exact);
+    return *topologies.all_reduce({.topology = topology, .ring_order = {}}, topologies.all_workers(), 8);
+  };
+  const std::vector<int> ranks = {0, 1, 2, 3, 4, 5, 6, 7};
+  Topologies exact(d);
+  const auto& hosts = exact.all_workers().by_host;
+  EXPECT_EQ(made(Topology::kRing, 8).name, "ring");
+  EXPECT_EQ(made(Topology::kRing, 7).transfers, collective::condensed_ring(ranks, 8).transfers);
+  EXPECT_EQ(made(Topology::kReduceScatter, 8).name, "direct");
+  EXPECT_EQ(made(Topology::kReduceScatter, 7).transfers, collective::condensed_direct(ranks, 8).transfers);
+  EXPECT_EQ(made(Topology::kHalvingDoubling, 8).name, "halving-doubling");
+  EXPECT_EQ(made(Topology::kHalvingDoubling, 7).times,
+            collective::condensed_halving_doubling(ranks, 8).times);
+  EXPECT_EQ(made(Topology::kTree, 1).name, "tree") << "has few transfers as it is";
+  EXPECT_EQ(made(Topology::kHierarchical, 4).name, "hierarchical");
+  EXPECT_EQ(made(Topology::kHierarchical, 3).transfers,
+            collective::condensed_hierarchical(hosts, 8).transfers);
 }
 
 TEST(Topologies, SumAtTheServersRank) {

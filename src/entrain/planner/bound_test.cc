@@ -22,6 +22,7 @@ TEST(LowerBound, OfOneRankIsTheWorkOfAllExamples) {
 TEST(LowerBound, CountsAllRanksOfAHostAndTheirSpeed) {
   const Bound bound = lower_bound(chain({{1, 2, 4, 4}}), hosts({{3, 0.5, 1}}), 6);
   EXPECT_DOUBLE_EQ(bound.seconds, 6 * 3 / 1.5);
+  EXPECT_DOUBLE_EQ(bound.chain_s, 3 / 0.5);
 }
 
 TEST(LowerBound, TakesTheBestSizeThatWasProfiledAndFitsTheUpdate) {
@@ -41,6 +42,13 @@ TEST(LowerBound, LayersThatTrainNothingHaveNoBackwardAndAreNotInTheChain) {
   const Bound bound = lower_bound(chain({{1, 2, 0, 4}, {2, 4, 4, 4}}), hosts({{}}), 1);
   EXPECT_DOUBLE_EQ(bound.compute_s, 1 + 6);
   EXPECT_DOUBLE_EQ(bound.chain_s, 6);
+}
+
+TEST(LowerBound, AModelThatTrainsNothingNeedsNoLink) {
+  const Bound bound = lower_bound(chain({{0.001, 0.002, 0, 4}}), hosts({{1, 1, 1}, {1, 1, 1}}), 8);
+  EXPECT_DOUBLE_EQ(bound.seconds, 8 * 0.001 / 2);
+  EXPECT_EQ(bound.links_s, 0);
+  EXPECT_EQ(bound.host, -1);
 }
 
 TEST(LowerBound, OneHostAloneIsBestOnLinksThatCarryNothing) {
@@ -99,6 +107,15 @@ TEST(LowerBound, ManyHostsSendMoreThanTheirOwnGradients) {
   EXPECT_NEAR(lower_bound(graph, with_server, 16).seconds, 13, 1e-3);
 }
 
+TEST(LowerBound, RowsOfASparseVariableNeedNotReachEveryHostThatHoldsAll) {
+  // As above, and a table of which 8 examples touch 8 rows: 148 bytes of each host, 14.8 seconds.
+  auto graph = chain({{1, 2, 100, 4}});
+  graph.variables.push_back(
+      {.name = "table", .shape = {1000, 1}, .sparse = true, .ready_order = 1, .rows_per_step = 8});
+  graph.layers[0].variables = {0, 1};
+  EXPECT_NEAR(lower_bound(graph, hosts(std::vector<testing::HostSpec>(4, {1, 1, 10})), 16).seconds, 15, 1e-3);
+}
+
 TEST(LowerBound, ASparseVariableCountsItsRowsHalfInEachDirection) {
   // 8 examples touch 8 rows of 4 + 8 bytes: 48 on the busier direction at least. Not the table's 4000.
   auto graph = chain({{1, 2, 4000, 4}});
@@ -108,6 +125,8 @@ TEST(LowerBound, ASparseVariableCountsItsRowsHalfInEachDirection) {
   const auto cluster = hosts({{1, 1, 3}, {1, 1, 3}});
   EXPECT_NEAR(lower_bound(graph, cluster, 8).seconds, 48 / 3.0, 1e-3);
   EXPECT_NEAR(lower_bound(graph, cluster, 4).seconds, 24 / 3.0, 1e-3);  // half of the examples touch half
+  graph.batch_size = 0;  // how many examples touched them is not known
+  EXPECT_NEAR(lower_bound(graph, cluster, 8).seconds, 8 * 3 / 2.0, 1e-3);
 }
 
 TEST(LowerBound, ATiedVariableIsCountedOnce) {
@@ -133,6 +152,23 @@ TEST(LowerBound, LongChainsLimitTheSizeOfMicroBatches) {
   const Bound bound = lower_bound(graph, cluster, 8);
   // At most 4 examples: the chain 20 + 12 and the work 2 x 32 / 2; at most 3: 3 x 29 / ... is more.
   EXPECT_NEAR(bound.seconds, 32, 1e-3);
+}
+
+TEST(LowerBound, OneExampleAtATimeMayBeTheLeastWork) {
+  // Two together take four times as long as one.
+  auto graph = chain({{1, 2, 4, 4}, {1, 2, 4, 4}});
+  for (auto& layer : graph.layers) layer.times = {{1, 1, 2}, {2, 4, 8}, {8, 16, 32}};
+  const Bound bound = lower_bound(graph, hosts({{1, 1, 1e9}, {1, 1, 1e9}}), 8);
+  EXPECT_NEAR(bound.compute_s, 8 * 6 / 2.0, 1e-3);
+  EXPECT_NEAR(bound.links_s, 8 * 6 / 2.0, 1e-3);
+  EXPECT_NEAR(bound.chain_s, 6, 1e-3);
+}
+
+TEST(LowerBound, OfAJobOfMillisecondsIsInMilliseconds) {
+  const auto graph = chain({{0.001, 0.002, 4, 4}, {0.001, 0.002, 4, 4}});
+  const Bound bound = lower_bound(graph, hosts({{1, 1, 1e9}, {1, 1, 1e9}}), 8);
+  EXPECT_NEAR(bound.links_s, 8 * 0.006 / 2, 1e-6);
+  EXPECT_NEAR(bound.seconds, 8 * 0.006 / 2, 1e-6);
 }
 
 TEST(LowerBound, RefusesWhatHasNoProfile) {

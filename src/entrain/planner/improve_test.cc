@@ -30,6 +30,10 @@ class Judge final : public simulator::Simulator {
       shapes.push_back(*s.shape);
       ids.insert(s.id);
       const bool refused = refuses && refuses(*s.shape);
+      if (equal) {
+        scores.push_back(1);
+        continue;
+      }
       scores.push_back(refused ? std::numeric_limits<double>::infinity()
                                : testing::Timeline(estimator_.graph(), estimator_.cluster(), *s.shape,
                                                    estimator_.examples())
@@ -38,6 +42,7 @@ class Judge final : public simulator::Simulator {
     return scores;
   }
   std::function<bool(const Shape&)> refuses;
+  bool equal = false;  // all shapes take as long
   mutable std::vector<int> batches;
   mutable std::vector<Shape> shapes;
   mutable std::set<std::string> ids;
@@ -90,6 +95,22 @@ TEST_F(Improve, AsksInBatchesAndNoMoreThanItMay) {
   for (const int batch : judge.batches) EXPECT_LE(batch, 20);
   std::set<std::string> texts;
   for (const Shape& s : judge.shapes) EXPECT_TRUE(texts.insert(to_text(s)).second) << "asked twice";
+}
+
+TEST_F(Improve, AsksForAllThatItMay) {
+  for (const int evaluations : {1, 2, 30}) {
+    judge.shapes.clear();
+    options.evaluations = evaluations;
+    improve(estimator, one_rank, judge, named, options);
+    EXPECT_EQ(judge.shapes.size(), static_cast<size_t>(evaluations));
+  }
+}
+
+TEST_F(Improve, EndsAfterBatchesWithoutABetterShape) {
+  judge.equal = true;
+  options.patience = 3;
+  improve(estimator, one_rank, judge, named, options);
+  EXPECT_EQ(judge.batches, (std::vector<int>{1, 20, 20, 20}));
 }
 
 TEST_F(Improve, FollowsFromItsSeed) {

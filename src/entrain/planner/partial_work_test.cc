@@ -80,5 +80,41 @@ TEST(PartialWork, SpreadingSmallLayersCostsTheirBytesAndAPartOfTheFlow) {
   EXPECT_LT(partial.most(8, 15, 15), 7);
 }
 
+TEST(PartialWork, IsTheSameInAnyUnitOfBytes) {
+  const PartialWork bytes({8, {1, 1, 1}, {10, 10, 1e6}, {3, 2}});
+  const PartialWork megabytes({8, {1, 1, 1}, {1e-5, 1e-5, 1}, {3e-6, 2e-6}});
+  for (const double total : {0.0, 9.0, 11.0, 14.3, 19.0, 24.7, 31.0}) {
+    for (const double part : {1.0, 0.4}) {
+      EXPECT_NEAR(bytes.most(8, total, part * total), megabytes.most(8, total * 1e-6, part * total * 1e-6),
+                  1e-6)
+          << part << " of " << total;
+    }
+  }
+}
+
+TEST(PartialWork, WhatIsSpreadIsPaidEvenWhereExamplesCrossACutForNothing) {
+  // Layers 0 and 1 of a quarter of the examples would be 20 bytes of gradients. 15 bytes pay for one layer,
+  // and for a fifth of the examples over the dear cut, 10 + 24 x 5 / 24.
+  const PartialWork partial({8, {1, 1, 1}, {10, 10, 1e6}, {3, 0.001}});
+  EXPECT_NEAR(partial.most(4, 21, 21), 4, 0.2);
+  EXPECT_LT(partial.most(4, 15, 15), 3.2);
+  EXPECT_GE(partial.most(4, 15, 15), 8 * 5 / 24.0);
+}
+
+TEST(PartialWork, RoundsLittleForManyLayers) {
+  // Only the cut behind the tenth of forty layers can be paid.
+  LinkLayers layers{1, std::vector<double>(40, 1), std::vector<double>(40, 1e6),
+                    std::vector<double>(39, 1e6)};
+  layers.flow[9] = 10;
+  const PartialWork partial(layers);
+  EXPECT_NEAR(partial.most(20, 20, 20), 10, 1);
+  EXPECT_NEAR(partial.most(35, 20, 20), 30, 1);
+  EXPECT_EQ(partial.most(20, 9, 9), 0);
+}
+
+TEST(PartialWork, OfLayersThatTakeNoTimeIsNothing) {
+  EXPECT_EQ(PartialWork({8, {0, 0}, {1, 1}, {1}}).most(1, 100, 100), 0);
+}
+
 }  // namespace
 }  // namespace entrain::planner
