@@ -14,8 +14,9 @@
 namespace entrain::trials {
 namespace {
 
-// A step that takes this much longer than the best so far ends its trial: it has lost.
+// Steps that take this much longer than the best so far end their trial: it has lost. One may be an accident.
 constexpr double kClearlySlower = 1.5;
+constexpr int64_t kSlowerSteps = 2;
 // Shapes that the local search simulates before each batch: it shares the machine with training.
 constexpr int kEvaluations = 200;
 constexpr int64_t kStepsPerShape = 40;  // of the job, for each that is tried
@@ -86,7 +87,8 @@ std::optional<strategy::Strategy> OnlineTuner::observe(const StepSeen& step,
 bool OnlineTuner::measured_enough() const {
   if (samples_.size() >= kSamples) return true;
   const double best = tuner_->progress().best_s;
-  return price_ && best > 0 && !samples_.empty() && samples_.back() > kClearlySlower * best;
+  const auto slower = [&](double seconds) { return seconds > kClearlySlower * best; };
+  return price_ && best > 0 && std::count_if(samples_.begin(), samples_.end(), slower) >= kSlowerSteps;
 }
 
 void OnlineTuner::note(const dataset::Trial& trial) {
