@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
     init_logging(-1);
     return action();
   } catch (const InputError& e) {
-    fmt::print(stderr, "{}entrain: {}\n", before_stderr_line(), app::fields_as_flags(app, e.what()));
+    fmt::print(stderr, "{}entrain: {}\n", before_stderr_line(), app::fields_as_flags(app, reason_of(e)));
     return 2;
   } catch (const std::filesystem::filesystem_error& e) {
     fmt::print(stderr, "{}entrain: {}\n", before_stderr_line(), describe(e));

@@ -48,7 +48,7 @@ FLAGS = {
     "--ssh-port": [("-1", "-1")],
     "--on-nonfinite": [("pray", "pray")],
 }
-CLUSTERS = [("", "empty"), ("local:0", "rank count is"), ("local:4097", "1 to 4096"), ("lab:4xnangbit", "rate is"), ("/dev/zero", "/dev/zero")]
+CLUSTERS = [("", "empty"), ("local:0", "rank count is"), ("a\nb", "\"a b\" is neither a file"), ("local:4097", "1 to 4096"), ("lab:4xnangbit", "rate is"), ("/dev/zero", "/dev/zero")]
 OTHERS = [
     (("tune", "--model", "vgg16-small", "--cluster", "local:2", "--trials", "nan"), "not a number"),
     (("graph", "--model", "vgg16-small", "--batch-size", HUGE - 1), "at most 16777216"),
