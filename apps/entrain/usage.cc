@@ -17,7 +17,7 @@
 namespace entrain::app {
 namespace {
 
-constexpr double kMostOfAnything = 1e18;  // FLOPs per second are the largest numbers that people give
+constexpr double kMostOfAnything = 1e30;  // within what a float holds, products with batch sizes, too
 
 // The flag of `app` that `name` was meant to be; empty: none is near.
 std::string nearest_flag(const CLI::App& app, const std::string& name) {

@@ -20,7 +20,7 @@ FLAGS = {
     "--seed": [("-1", "from 0 to 18446744073709551615"), ("1.5", "whole number"), (2**64, "whole number"), ("", "empty")],
     "--seconds": [("nan", "not a number"), ("inf", "number from"), ("-1", "0 or more"), ("1e300", "number from")],
     "--epochs": [("nan", "not a number"), ("0", "above 0"), ("inf", "number from")],
-    "--timeout": [("nan", "not a number"), ("inf", "number from"), ("0", "above 0"), ("-3", "above 0"), ("1e19", "number from")],
+    "--timeout": [("nan", "not a number"), ("inf", "number from"), ("0", "above 0"), ("-3", "above 0"), ("1e31", "number from")],
     "--lr": [("nan", "number from"), ("inf", "number from"), ("0", "learning rate is 0"), ("-1", "learning rate is -1"), ("x", "not a number")],
     "--weight-decay": [("nan", "number from"), ("inf", "number from"), ("-1", "weight decay is -1")],
     "--clip": [("nan", "number from"), ("-1", "clip norm is -1")],

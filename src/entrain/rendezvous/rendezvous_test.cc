@@ -171,6 +171,14 @@ Notice next_notice(const net::Fd& socket, std::string& body) {
   return static_cast<Notice>(net::get_u32(header));
 }
 
+TEST(Rendezvous, NoHostsNameIsCut) {
+  const std::string longest(253, 'h');
+  const net::Endpoint entry = decode_entry(encode_entry({longest, 29400}).data());
+  EXPECT_EQ(entry.address, longest);
+  EXPECT_EQ(entry.port, 29400);
+  EXPECT_THROW(encode_entry({std::string(256, 'h'), 29400}), InputError);
+}
+
 TEST(Rendezvous, ARegistrationMayComeByteByByte) {
   const Server server({"127.0.0.1", 0, 2, kToken});
   const net::Fd zero = introduced(server, 0, 2);

@@ -7,12 +7,13 @@
 #include <cstring>
 #include <string>
 
+#include "entrain/base/error.h"
 #include "entrain/net/socket.h"
 #include "entrain/net/wire.h"
 
 namespace entrain::rendezvous {
 
-constexpr size_t kAddressSize = 64;
+constexpr size_t kAddressSize = 256;  // a host's name has 253 characters at most (RFC 1035)
 constexpr size_t kEntrySize = kAddressSize + 4;
 constexpr size_t kNoticeHeaderSize = 12;
 constexpr size_t kMaxReason = 4096;
@@ -24,7 +25,11 @@ enum class Notice : uint32_t {
 };
 
 inline std::string encode_entry(const net::Endpoint& endpoint) {
-  std::string entry = endpoint.address.substr(0, kAddressSize - 1);
+  if (endpoint.address.size() >= kAddressSize) {
+    bad_input("address {}: {} characters; allowed: at most {}", endpoint.address, endpoint.address.size(),
+              kAddressSize - 1);
+  }
+  std::string entry = endpoint.address;
   entry.resize(kAddressSize, '\0');
   net::put_u32(entry, static_cast<uint32_t>(endpoint.port));
   return entry;
