@@ -8,6 +8,7 @@
 #include "entrain/base/units.h"
 #include "entrain/plan/moves.h"
 #include "entrain/planner/bound.h"
+#include "entrain/tuner/result.h"
 #include "entrain/tuner/shape_pricer.h"
 
 namespace entrain::tuner {
