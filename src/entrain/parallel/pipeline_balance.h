@@ -7,6 +7,7 @@
 #include "entrain/layers/layer.h"
 #include "entrain/parallel/cell_training.h"
 #include "entrain/pipeline/plan/pipeline.h"
+#include "entrain/strategy/shape.h"
 
 namespace entrain::parallel {
 
